@@ -1,0 +1,29 @@
+//! The words of eVi and the ports between its parts; no I/O, no protocol version, no user interface.
+
+pub mod call;
+pub mod catalog;
+pub mod chat;
+pub mod config;
+pub mod ids;
+pub mod policy;
+pub mod ports;
+pub mod reference;
+pub mod secret;
+pub mod upstream;
+
+pub use call::{CallContext, CallError, Progress, ToolCall, ToolResult};
+pub use catalog::{
+    PromptDef, PromptText, ResourceDef, ResourceText, Surface, SurfacePrompt, SurfaceResource, SurfaceTool,
+    ToolDef,
+};
+pub use config::{Config, ConfigProblem, GatewayConfig, LlmConfig, Profile, ToolsConfig, UpstreamEntry};
+pub use ids::{
+    CallId, Caller, ChatId, Exposure, MessageId, Owner, SecretId, ToolAddress, TurnId, UpstreamName,
+};
+pub use policy::{Decision, Policy, Rule, ShareMode};
+pub use ports::{BoxFuture, CatalogCache, Journal, JournalEntry, SecretError, SecretStore, ToolHost};
+pub use secret::Secret;
+pub use upstream::{
+    Catalog, Failure, LogLine, LogStream, Stage, StageKind, StageState, TransportSpec, UpstreamSpec,
+    UpstreamState, UpstreamStatus,
+};
