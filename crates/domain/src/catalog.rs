@@ -32,7 +32,11 @@ impl ToolDef {
     }
     /// The schema of its arguments; an open object when it gave none.
     pub fn input_schema(&self) -> Value {
-        self.0.get("inputSchema").filter(|s| s.is_object()).cloned().unwrap_or_else(|| serde_json::json!({"type": "object"}))
+        self.0
+            .get("inputSchema")
+            .filter(|s| s.is_object())
+            .cloned()
+            .unwrap_or_else(|| serde_json::json!({"type": "object"}))
     }
     /// A hint of its owner's (`readOnlyHint`, …): never a fact.
     pub fn hint(&self, name: &str) -> Option<bool> {

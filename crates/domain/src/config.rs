@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{UpstreamName, UpstreamSpec, policy::{Policy, ShareMode}};
+use crate::{
+    UpstreamName, UpstreamSpec,
+    policy::{Policy, ShareMode},
+};
 
 /// Everything that was read from `config.toml` and `mcp.json`. Loading never fails; see [`ConfigProblem`].
 #[derive(Clone, Debug, PartialEq, Default)]

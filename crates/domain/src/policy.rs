@@ -98,7 +98,9 @@ pub fn decide(policy: &Policy, caller: &Caller, facts: Facts<'_>) -> Decision {
             }
             (Owner::Upstream(_), _) => Decision::Allow,
             (Owner::Builtin(category), _) if CLIENT_CATEGORIES.contains(&&**category) => Decision::Allow,
-            (Owner::Builtin(category), _) => Decision::Ask(format!("tools of the category {category} ask first")),
+            (Owner::Builtin(category), _) => {
+                Decision::Ask(format!("tools of the category {category} ask first"))
+            }
         },
         Caller::Chat { .. } => match rule(policy, &shown, bare, facts.arguments) {
             Some(rule) if !rule.allow => Decision::Deny(format!("[auto] rules has deny {}", rule.tool)),
@@ -216,7 +218,11 @@ mod tests {
         assert_eq!(on(&client(), &shell, false, None), "ask");
         assert_eq!(on(&Caller::Person, &shell, false, None), "allow");
         for caller in [chat(), client(), Caller::Person] {
-            assert_eq!(on(&caller, &dropping, false, Some(ShareMode::Full)), "deny", "hard_deny holds for all");
+            assert_eq!(
+                on(&caller, &dropping, false, Some(ShareMode::Full)),
+                "deny",
+                "hard_deny holds for all"
+            );
         }
     }
 

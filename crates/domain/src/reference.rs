@@ -42,7 +42,10 @@ pub fn parse(template: &str) -> Vec<Part<'_>> {
             at += 3;
             start = at;
         } else if template[at..].starts_with("${") {
-            match template[at + 2..].find('}').and_then(|n| reference(&template[at + 2..at + 2 + n]).map(|p| (n, p))) {
+            match template[at + 2..]
+                .find('}')
+                .and_then(|n| reference(&template[at + 2..at + 2 + n]).map(|p| (n, p)))
+            {
                 Some((n, part)) => {
                     if start < at {
                         parts.push(Part::Text(&template[start..at]));
@@ -124,7 +127,13 @@ mod tests {
         expand(
             template,
             |name| (name == "TOK").then(|| "t0k".to_owned()),
-            |id| if id.as_str() == "a.b" { Ok(Secret::new("s3c")) } else { Err(ReferenceError::SecretMissing(id.clone())) },
+            |id| {
+                if id.as_str() == "a.b" {
+                    Ok(Secret::new("s3c"))
+                } else {
+                    Err(ReferenceError::SecretMissing(id.clone()))
+                }
+            },
         )
         .map(|s| s.expose().to_owned())
     }
