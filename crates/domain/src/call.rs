@@ -157,7 +157,8 @@ fn block(value: &Value) -> Block {
 }
 
 /// Why a call gave no result. `code()` is the stable word for it in journal, window and terminal.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "error", rename_all = "snake_case")]
 pub enum CallError {
     /// No such tool, or the caller may not know of it: the two look the same.
     #[error("unknown tool: {name}")]
@@ -221,8 +222,11 @@ pub enum CallError {
         data: Option<Value>,
     },
     /// A fault of ours.
-    #[error("internal error: {0}")]
-    Internal(String),
+    #[error("internal error: {message}")]
+    Internal {
+        /// What happened.
+        message: String,
+    },
 }
 
 impl CallError {
@@ -237,7 +241,7 @@ impl CallError {
             Self::TimedOut { .. } => "timed_out",
             Self::Cancelled => "cancelled",
             Self::Rpc { .. } => "rpc",
-            Self::Internal(_) => "internal",
+            Self::Internal { .. } => "internal",
         }
     }
 }

@@ -68,7 +68,7 @@ pub struct ResourceDef(pub Arc<Map<String, Value>>);
 pub struct PromptDef(pub Arc<Map<String, Value>>);
 
 /// A tool as one caller sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SurfaceTool {
     /// The name this caller uses.
     pub name: Arc<str>,
@@ -79,7 +79,7 @@ pub struct SurfaceTool {
 }
 
 /// A resource as one caller sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SurfaceResource {
     /// Its address.
     pub uri: Arc<str>,
@@ -88,7 +88,7 @@ pub struct SurfaceResource {
 }
 
 /// A prompt as one caller sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SurfacePrompt {
     /// Its name.
     pub name: Arc<str>,
@@ -97,7 +97,7 @@ pub struct SurfacePrompt {
 }
 
 /// What one caller may see at one moment. Order is the order of lists; names are unique.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Surface {
     /// Tools.
     pub tools: Vec<SurfaceTool>,
@@ -117,7 +117,7 @@ impl Surface {
 }
 
 /// What reading a resource gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceText {
     /// Its address.
     pub uri: String,
@@ -128,7 +128,7 @@ pub struct ResourceText {
 }
 
 /// What getting a prompt gave: one user message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptText {
     /// What it is for.
     pub description: Option<String>,

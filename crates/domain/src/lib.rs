@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod chat;
 pub mod config;
 pub mod ids;
+pub mod names;
 pub mod policy;
 pub mod ports;
 pub mod reference;
