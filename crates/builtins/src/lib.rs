@@ -1,1 +1,167 @@
-//! placeholder
+//! eVi's own tools, memory resources and command prompts; runs what it is told and decides nothing about who may.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod arguments;
+mod commands;
+mod memory;
+
+use std::{path::PathBuf, sync::Arc};
+
+use evi_domain::{CallError, PromptText, ResourceText, SurfacePrompt, SurfaceResource, ToolDef, ToolResult};
+use serde_json::{json, value::RawValue};
+
+use commands::CommandFolder;
+use memory::{MemoryError, MemoryFolder};
+
+/// Where a memory's resource address begins; its name follows.
+pub const MEMORY_URI: &str = "evi://memory/";
+
+/// JSON-RPC's code for parameters that make no sense, used for a resource or prompt that is not there.
+const INVALID_PARAMS: i64 = -32602;
+
+/// One of eVi's own tools.
+#[derive(Clone, Debug)]
+pub struct BuiltinTool {
+    /// Its category: `memory`.
+    pub category: &'static str,
+    /// Its definition under its bare name.
+    pub def: ToolDef,
+    /// Whether it changes nothing; a fact, not a hint.
+    pub read_only: bool,
+}
+
+/// The tools, resources and prompts that live in the person's own files. A clone shares everything.
+#[derive(Clone, Debug)]
+pub struct Builtins {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    memory: MemoryFolder,
+    commands: CommandFolder,
+    tools: Vec<BuiltinTool>,
+}
+
+impl Builtins {
+    /// Over `memory/` and `commands/` of a home. Neither has to exist; nothing is read or written yet.
+    pub fn new(memory_dir: PathBuf, commands_dir: PathBuf) -> Self {
+        let inner = Inner {
+            memory: MemoryFolder::new(memory_dir),
+            commands: CommandFolder::new(commands_dir),
+            tools: memory::tools::definitions(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Every tool, in a fixed order.
+    pub fn tools(&self) -> Vec<BuiltinTool> {
+        self.inner.tools.clone()
+    }
+
+    /// The bare name behind a name that a person may write: `recall`, `memory.recall`, and the two of the older
+    /// documentation, `memory.search` and `memory.read`.
+    pub fn resolve(&self, name: &str) -> Option<&str> {
+        let bare = match name {
+            "memory.search" => "search_memories",
+            "memory.read" => "recall",
+            other => other,
+        };
+        self.inner.tools.iter().find_map(|tool| {
+            let own = tool.def.name();
+            let qualified =
+                bare.strip_prefix(tool.category).and_then(|rest| rest.strip_prefix('.')) == Some(own);
+            (bare == own || qualified).then_some(own)
+        })
+    }
+
+    /// Runs a tool by its bare name. Arguments that do not fit its schema, and a failure of the tool, are results
+    /// with `isError`.
+    ///
+    /// # Errors
+    /// `UnknownTool`; `Internal` when the work itself broke.
+    pub async fn call(&self, tool: &str, arguments: &RawValue) -> Result<ToolResult, CallError> {
+        let Some(known) = self.inner.tools.iter().find(|t| t.def.name() == tool) else {
+            return Err(CallError::UnknownTool { name: tool.to_owned(), near: self.near(tool) });
+        };
+        let arguments = match arguments::check(&known.def.input_schema(), arguments.get()) {
+            Ok(arguments) => arguments,
+            Err(problem) => return Ok(ToolResult::error(format!("invalid arguments: {problem}"))),
+        };
+        let (inner, tool) = (self.inner.clone(), tool.to_owned());
+        blocking(move || memory::tools::run(&inner.memory, &tool, &arguments)).await
+    }
+
+    /// The memories as resources, by name. Reads the folder (and of its files only those that changed): call it
+    /// where a few milliseconds of disk do no harm.
+    pub fn resources(&self) -> Vec<SurfaceResource> {
+        let heads = self.inner.memory.list().unwrap_or_else(|problem| {
+            tracing::warn!(%problem, "memories are not listed");
+            Vec::new()
+        });
+        heads.iter().map(memory::tools::resource).collect()
+    }
+
+    /// The text of a memory by its address.
+    ///
+    /// # Errors
+    /// `Rpc` with -32602 for an address that leads to no memory; `Internal` when the file cannot be read.
+    pub async fn read_resource(&self, uri: &str) -> Result<ResourceText, CallError> {
+        let not_found = || CallError::Rpc {
+            code: INVALID_PARAMS,
+            message: format!("resource not found: {uri}"),
+            data: Some(json!({ "uri": uri })),
+        };
+        let name = uri.strip_prefix(MEMORY_URI).ok_or_else(not_found)?.to_owned();
+        let inner = self.inner.clone();
+        match blocking(move || inner.memory.read(&name)).await? {
+            Ok(entry) => {
+                Ok(ResourceText { uri: uri.to_owned(), mime: "text/markdown".to_owned(), text: entry.body })
+            }
+            Err(MemoryError::NotFound { .. } | MemoryError::BadName { .. } | MemoryError::Reserved) => {
+                Err(not_found())
+            }
+            Err(problem) => Err(CallError::Internal { message: problem.to_string() }),
+        }
+    }
+
+    /// The command templates as prompts, by name. Reads the folder, like [`Self::resources`]. A template that
+    /// cannot be read is left out and logged.
+    pub fn prompts(&self) -> Vec<SurfacePrompt> {
+        self.inner.commands.prompts()
+    }
+
+    /// A template with `args` put in. The text of `args` is never expanded itself.
+    ///
+    /// # Errors
+    /// `Rpc` with -32602 for a name that is no template; `Internal` when the work itself broke.
+    pub async fn get_prompt(&self, name: &str, args: &str) -> Result<PromptText, CallError> {
+        let (inner, wanted, args) = (self.inner.clone(), name.to_owned(), args.to_owned());
+        blocking(move || inner.commands.get(&wanted, &args)).await?.ok_or_else(|| CallError::Rpc {
+            code: INVALID_PARAMS,
+            message: format!("unknown prompt: {name}"),
+            data: None,
+        })
+    }
+
+    /// Up to three names that share a beginning or a word with a mistyped one.
+    fn near(&self, name: &str) -> Vec<String> {
+        let wanted = name.to_lowercase();
+        let words: Vec<&str> = wanted.split(|c: char| !c.is_alphanumeric()).filter(|w| w.len() > 2).collect();
+        let names = self.inner.tools.iter().map(|t| t.def.name());
+        let alike = names.filter(|own| {
+            words.iter().any(|word| {
+                let stem = word.get(..4).unwrap_or(word);
+                own.contains(stem)
+            })
+        });
+        alike.take(3).map(str::to_owned).collect()
+    }
+}
+
+/// File work belongs on a thread that may wait.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CallError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| CallError::Internal { message: "the work on the memory files broke off".to_owned() })
+}
