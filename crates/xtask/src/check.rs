@@ -1,0 +1,36 @@
+//! The rules that need no test run: formatting, lints, licences, generated files and the repository's own rules.
+
+use crate::command::{cargo, npm, run};
+use crate::places::Places;
+use crate::tools::CARGO_DENY;
+use crate::{generate, page};
+use anyhow::{Result, bail};
+
+/// Stops at the first rule that is broken.
+pub fn check(places: &Places) -> Result<()> {
+    let root = &places.root;
+    run(cargo(root).args(["fmt", "--all", "--check"]))?;
+    // The desktop package embeds the built page, so that it must be there before any cargo command looks at it.
+    page::install_packages(places)?;
+    page::build(places)?;
+    run(cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
+    let deny = CARGO_DENY.install(places)?;
+    // Advisories change from day to day without a change here; a workflow looks at them.
+    run(std::process::Command::new(deny).current_dir(root).args(["check", "bans", "licenses", "sources"]))?;
+    generate::check(places)?;
+    check_page(places)?;
+    run(cargo(root).args(["test", "--package", "evi-tests", "--test", "architecture"]))
+}
+
+/// The page's own scripts; ui/package.json must have each of them.
+fn check_page(places: &Places) -> Result<()> {
+    let ui = places.ui();
+    let scripts = std::fs::read_to_string(ui.join("package.json"))?;
+    for script in ["format:check", "lint", "check"] {
+        if !scripts.contains(&format!("\"{script}\":")) {
+            bail!("ui/package.json has no script \"{script}\"");
+        }
+        run(npm(&ui).args(["run", "--silent", script]))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! The page and the window: it installs and builds only what changed since the last time, and never edits ui/.
+
+use crate::command::{cargo, npm, run as run_command};
+use crate::places::Places;
+use crate::system;
+use anyhow::{Context, Result, bail};
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::Hasher;
+use std::path::Path;
+use std::process::Command;
+
+/// What in ui/ does not go into the built page.
+const NOT_THE_PAGE: [&str; 6] =
+    ["node_modules", "dist", "tests", "test-results", "playwright-report", ".svelte-kit"];
+
+/// Everything from a fresh checkout to the open window; a second run only checks stamps.
+pub fn run(places: &Places, arguments: &[String]) -> Result<()> {
+    system::install(false, false)?;
+    install_packages(places)?;
+    build(places)?;
+    build_programs(places)?;
+    let window = places.debug_program("evi-desktop");
+    let status = Command::new(&window).args(arguments).current_dir(&places.root).status()?;
+    if !status.success() {
+        bail!("{} ended with {status}", window.display());
+    }
+    Ok(())
+}
+
+/// The window and the command line, built for debugging.
+pub fn build_programs(places: &Places) -> Result<()> {
+    run_command(cargo(&places.root).args(["build", "--package", "evi-desktop", "--package", "evi-cli"]))
+}
+
+/// `npm ci` in ui/, unless the lock file is the one that was installed last.
+pub fn install_packages(places: &Places) -> Result<()> {
+    install_locked(&places.ui(), npm)
+}
+
+/// `npm ci` in a project with a lock file, unless exactly that lock file was installed there before.
+pub fn install_locked(project: &Path, npm: impl Fn(&Path) -> Command) -> Result<()> {
+    let mut hash = DefaultHasher::new();
+    for name in ["package.json", "package-lock.json"] {
+        let path = project.join(name);
+        hash.write(&fs::read(&path).with_context(|| format!("could not read {}", path.display()))?);
+    }
+    let stamp = project.join("node_modules/.evi-installed");
+    if is_stamped(&stamp, hash.finish()) {
+        return Ok(());
+    }
+    run_command(npm(project).args(["ci", "--no-audit", "--no-fund"]))?;
+    write_stamp(&stamp, hash.finish())
+}
+
+/// `npm run build` in ui/, unless nothing that goes into the page changed.
+pub fn build(places: &Places) -> Result<()> {
+    let ui = places.ui();
+    let mut hash = DefaultHasher::new();
+    hash_folder(&ui, true, &mut hash)?;
+    let stamp = ui.join("node_modules/.evi-page");
+    if ui.join("dist/index.html").is_file() && is_stamped(&stamp, hash.finish()) {
+        return Ok(());
+    }
+    run_command(npm(&ui).args(["run", "build"]))?;
+    write_stamp(&stamp, hash.finish())
+}
+
+fn hash_folder(folder: &Path, is_top: bool, hash: &mut DefaultHasher) -> Result<()> {
+    let mut entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let name = entry.file_name();
+        if is_top && NOT_THE_PAGE.iter().any(|skipped| name == *skipped) {
+            continue;
+        }
+        hash.write(name.as_encoded_bytes());
+        if entry.file_type()?.is_dir() {
+            hash_folder(&entry.path(), false, hash)?;
+        } else {
+            hash.write(&fs::read(entry.path())?);
+        }
+    }
+    Ok(())
+}
+
+fn is_stamped(stamp: &Path, hash: u64) -> bool {
+    fs::read_to_string(stamp).is_ok_and(|found| found == hash.to_string())
+}
+
+fn write_stamp(stamp: &Path, hash: u64) -> Result<()> {
+    fs::write(stamp, hash.to_string()).with_context(|| format!("could not write {}", stamp.display()))
+}
