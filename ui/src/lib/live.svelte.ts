@@ -1,0 +1,39 @@
+// What a screen reader hears, what the clipboard gets, and the time of the minute. It shows nothing by itself.
+
+/** The text of the live region. */
+export const spoken = $state({ text: "" });
+
+/** Says something to those who do not see the page. */
+export function announce(text: string): void {
+  // The same text twice is heard only when it differs.
+  spoken.text = spoken.text === text ? `${text}\u00a0` : text;
+}
+
+/** Puts text on the clipboard; says whether that worked. */
+export async function copy(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Older webviews have no clipboard permission, but the old way.
+    const area = document.createElement("textarea");
+    area.value = text;
+    area.setAttribute("readonly", "");
+    area.style.position = "fixed";
+    area.style.opacity = "0";
+    const host = document.querySelector("dialog[open], [role=dialog]") ?? document.body;
+    host.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    if (!done) {
+      announce("Could not copy");
+      return false;
+    }
+  }
+  announce("Copied");
+  return true;
+}
+
+/** Now, by the half minute. */
+export const time = $state({ now: Date.now() });
+setInterval(() => (time.now = Date.now()), 30_000);
