@@ -62,8 +62,7 @@ fn choose_among(run_dir: &Path, runtime: Option<&Path>, temps: &[&Path]) -> Resu
     if let Some(path) = fits(run_dir.join("owner.sock")) {
         return Ok(path);
     }
-    let refuse =
-        |path: &Path, source: io::Error| AttachError::Folder { path: path.to_path_buf(), source };
+    let refuse = |path: &Path, source: io::Error| AttachError::Folder { path: path.to_path_buf(), source };
     let uid = fs::metadata(run_dir).map_err(|source| refuse(run_dir, source))?.uid();
     let hash = home_hash(run_dir);
     if let Some(dir) = runtime.filter(|dir| dir.is_absolute() && is_private(dir, uid))
@@ -91,8 +90,7 @@ fn choose_among(run_dir: &Path, runtime: Option<&Path>, temps: &[&Path]) -> Resu
 #[cfg(unix)]
 fn is_private(dir: &Path, uid: u32) -> bool {
     use std::os::unix::fs::MetadataExt;
-    fs::symlink_metadata(dir)
-        .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid && meta.mode() & 0o077 == 0)
+    fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid && meta.mode() & 0o077 == 0)
 }
 
 /// Removes a socket that an owner left; anything else of that name stays where it is.
@@ -102,7 +100,8 @@ pub(crate) fn remove_socket(address: &str) {
 
     let path = Path::new(address);
     let ours = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-        name == "owner.sock" || (name.starts_with("evi-") && Path::new(name).extension() == Some("sock".as_ref()))
+        name == "owner.sock"
+            || (name.starts_with("evi-") && Path::new(name).extension() == Some("sock".as_ref()))
     });
     let is_socket = || fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
     if ours

@@ -84,7 +84,9 @@ impl AttachError {
             }
             Self::Lock { .. } => Some("set EVI_HOME to a folder on a local disk"),
             Self::Listen { .. } => Some("check the permissions of the folder, or set XDG_RUNTIME_DIR"),
-            Self::Proto { .. } => Some("quit the running evi and start it again, so that both are of one version"),
+            Self::Proto { .. } => {
+                Some("quit the running evi and start it again, so that both are of one version")
+            }
             Self::Silent { .. } | Self::NoBackend { .. } => Some("quit the running evi and try again"),
             Self::NoOwner | Self::Refused { .. } | Self::Ended(_) | Self::Malformed { .. } => None,
         }

@@ -19,9 +19,9 @@ mod peek;
 mod place;
 mod session;
 
-//pub use app_client::{AppCallError, AppClient};
-//pub use app_server::serve_app;
-//pub use bridge::{Backend, Duplex, bridge};
+pub use app_client::{AppCallError, AppClient};
+pub use app_server::{events_of, serve_app};
+pub use bridge::{Backend, Duplex, bridge};
 pub use connection::Connection;
 pub use error::AttachError;
 pub use hello::{Hello, Kind, OwnerInfo, PROTO, Rank};

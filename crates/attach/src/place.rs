@@ -11,9 +11,7 @@ use std::{
 };
 
 use evi_domain::Exposure;
-use interprocess::local_socket::{
-    GenericFilePath, ToFsName, tokio::Stream, traits::tokio::Stream as _,
-};
+use interprocess::local_socket::{GenericFilePath, ToFsName, tokio::Stream, traits::tokio::Stream as _};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
