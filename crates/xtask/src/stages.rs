@@ -166,7 +166,7 @@ fn window(places: &Places, pictures: &Path) -> Result<()> {
     fs::create_dir_all(pictures)?;
     let mut tests = in_session(places, "node");
     // One screen, one tray and one instance of the application: one file after the other.
-    tests.args(["--test", "--test-concurrency=1"]).args(files);
+    tests.args(["--test", "--test-concurrency=1", "--test-reporter=spec"]).args(files);
     run(tests.envs(peers::environment(places)?).env("EVI_PICTURES", pictures))
 }
 
