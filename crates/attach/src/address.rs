@@ -113,9 +113,26 @@ pub(crate) fn remove_socket(address: &str) {
     }
 }
 
+/// Removes the folder that was made in the temporary one for this socket alone; one that is not empty stays.
+#[cfg(unix)]
+pub(crate) fn remove_own_folder(address: &str) {
+    let path = Path::new(address);
+    if path.file_name() == Some("owner.sock".as_ref())
+        && let Some(folder) = path.parent()
+        && folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("evi-"))
+        && let Err(error) = fs::remove_dir(folder)
+    {
+        tracing::debug!(%error, address, "the folder of a socket stays");
+    }
+}
+
 /// A pipe goes with its process.
 #[cfg(windows)]
 pub(crate) fn remove_socket(_address: &str) {}
+
+/// A pipe has no folder.
+#[cfg(windows)]
+pub(crate) fn remove_own_folder(_address: &str) {}
 
 #[cfg(all(test, unix))]
 mod tests {

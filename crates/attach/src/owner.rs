@@ -55,6 +55,7 @@ impl Owner {
         let record = record_path(run_dir);
         if let Some(former) = read_record(run_dir) {
             address::remove_socket(&former.socket);
+            address::remove_own_folder(&former.socket);
         }
         let id = Uuid::new_v4();
         let socket = address::choose(run_dir, id)?;
@@ -133,6 +134,7 @@ impl Owner {
             tracing::debug!(%error, "could not remove the owner's record");
         }
         address::remove_socket(&self.info.socket);
+        address::remove_own_folder(&self.info.socket);
         drop(lock);
     }
 }
