@@ -3,10 +3,22 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod atomic;
+mod catalog;
+mod chats;
 mod config;
+mod db;
 mod error;
 mod home;
+mod journal;
+mod logs;
+mod vault;
 
+pub use catalog::DiskCatalog;
+pub use chats::ChatStore;
 pub use config::{ConfigStore, ConfigValue, Loaded, Watching};
+pub use db::Db;
 pub use error::StoreError;
 pub use home::Home;
+pub use journal::SqliteJournal;
+pub use logs::{RedactingWriter, Redactor, RotatedLog, open_log};
+pub use vault::{MemoryVault, Prompting, Vault};
