@@ -13,6 +13,7 @@ pub fn check(places: &Places) -> Result<()> {
     // The desktop package embeds the built page, so that it must be there before any cargo command looks at it.
     page::install_packages(places)?;
     page::build(places)?;
+    lock_files_are_current(places)?;
     run(cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
     let deny = CARGO_DENY.install(places)?;
     // Advisories change from day to day without a change here; a workflow looks at them.
@@ -20,6 +21,15 @@ pub fn check(places: &Places) -> Result<()> {
     generate::check(places)?;
     check_page(places)?;
     run(cargo(root).args(["test", "--package", "evi-tests", "--test", "architecture"]))
+}
+
+/// On CI a changed lock file means that the committed one was stale; a person at work may change it.
+fn lock_files_are_current(places: &Places) -> Result<()> {
+    if std::env::var_os("CI").is_none() {
+        return Ok(());
+    }
+    let diff = ["diff", "--exit-code", "--stat", "--", "Cargo.lock", "ui/package-lock.json"];
+    run(std::process::Command::new("git").current_dir(&places.root).args(diff))
 }
 
 /// The page's own scripts; ui/package.json must have each of them.

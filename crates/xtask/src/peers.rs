@@ -67,11 +67,16 @@ pub fn environment(places: &Places) -> Result<Vec<(&'static str, PathBuf)>> {
     } else {
         bail!("the test peers are not installed\nhint: cargo xtask test peers");
     }
-    if let Some(chromium) = CHROMIUM.iter().map(PathBuf::from).find(|path| path.is_file()) {
+    if let Some(chromium) = chromium() {
         variables.push(("EVI_CHROMIUM", chromium));
     }
     variables.push(("EVI_PEERS", peers));
     Ok(variables)
+}
+
+/// The system's Chromium, or a browser of its kind.
+pub fn chromium() -> Option<PathBuf> {
+    CHROMIUM.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
 fn inspector(peers: &Path) -> PathBuf {

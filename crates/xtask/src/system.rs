@@ -66,7 +66,10 @@ pub fn install(tests: bool, packages: bool) -> Result<()> {
 }
 
 fn install_debian(wanted: &[(&str, &str)]) -> Result<()> {
-    let missing: Vec<_> = wanted.iter().filter(|(name, _)| !is_installed(name)).collect();
+    // Where the distribution has Chromium in another form, as Ubuntu does, any that is there will do.
+    let is_there =
+        |name: &str| is_installed(name) || (name == "chromium" && crate::peers::chromium().is_some());
+    let missing: Vec<_> = wanted.iter().filter(|(name, _)| !is_there(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
