@@ -1,0 +1,401 @@
+//! One upstream's life: starts it, watches it, starts it again after a while, stops it in order. It owns the
+//! connection, the process and the board's content; nothing else writes them.
+
+use std::{
+    future::pending,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use evi_domain::{LogStream, StageKind, ToolDef, TransportSpec, UpstreamSpec};
+use rmcp::{
+    RoleClient,
+    model::{RequestId, SubscriptionFilter},
+    service::Peer,
+};
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    board::Board,
+    call::Link,
+    connect::{Live, Ready, connect, list_fault},
+    discovery::{ListError, list_tools},
+    error::{Fault, Outlook},
+    handshake::{Era, Lead},
+    hub::Core,
+    process,
+};
+
+/// How long running calls may take to end when the upstream is stopped.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+/// How long a start may keep others waiting: a server that hangs must not hold up the rest.
+const TURN_LIMIT: Duration = Duration::from_secs(15);
+/// How much longer a start may take that downloads first.
+const FETCH_FACTOR: u32 = 3;
+/// How long a refreshed list of tools may take.
+const REFRESH_LIMIT: Duration = Duration::from_secs(30);
+/// How long a server that is under suspicion may take to prove that it is well.
+const CHECK_LIMIT: Duration = Duration::from_secs(10);
+/// Announcements of changed tools often come in bunches.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
+/// A run at least this long was no crash at once.
+const STEADY: Duration = Duration::from_secs(60);
+/// Crashes in a row before it is left alone.
+const CRASHES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// What an actor is told.
+pub(crate) enum Command {
+    /// Stop and start anew.
+    Restart,
+    /// The same with another spec.
+    Respec(Box<UpstreamSpec>),
+    /// Tell the server that nobody waits for this request any more.
+    TellCancelled(RequestId),
+    /// A call found this wrong with the connection.
+    Suspect(Fault),
+}
+
+pub(crate) struct Actor {
+    pub(crate) core: Arc<Core>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) spec: UpstreamSpec,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) own_commands: mpsc::Sender<Command>,
+    pub(crate) cancel: CancellationToken,
+    /// What the server turned out to speak.
+    pub(crate) era: Option<Era>,
+}
+
+/// How a run ended.
+enum End {
+    /// For good.
+    Stop,
+    /// Somebody wants a new one.
+    Again(Option<Box<UpstreamSpec>>),
+    /// By itself; with how long it had been ready.
+    Lost(Fault, Option<Duration>),
+}
+
+impl Actor {
+    /// Lives until it is cancelled.
+    pub(crate) async fn run(mut self) {
+        let mut crashes = 0;
+        loop {
+            let spec = match self.run_once().await {
+                End::Stop => return,
+                End::Again(spec) => spec,
+                End::Lost(fault, ready_for) => {
+                    if ready_for.is_some_and(|up| up >= STEADY) {
+                        crashes = 0;
+                    }
+                    crashes += 1;
+                    let (fault, pause) = judge(fault, crashes);
+                    self.board.failed(&fault, ready_for.is_some());
+                    match self.wait(pause).await {
+                        None => continue,
+                        Some(End::Again(spec)) => spec,
+                        Some(_) => return,
+                    }
+                }
+            };
+            crashes = 0;
+            if let Some(spec) = spec {
+                self.spec = *spec;
+                self.era = None;
+            }
+        }
+    }
+
+    async fn run_once(&mut self) -> End {
+        let mut live = Live::default();
+        self.board.begin();
+        let ready = match self.start(&mut live).await {
+            Ok(ready) => ready,
+            Err(end) => {
+                live.stop().await;
+                return end;
+            }
+        };
+        let since = Instant::now();
+        let end = self.serve(ready, &mut live).await;
+        // No caller finds it from here on; those that are inside may finish unless it is dead.
+        self.core.withdraw(&self.board.name);
+        let link = self.board.unlink();
+        let end = match end {
+            End::Lost(fault, _) => End::Lost(fault, Some(since.elapsed())),
+            other => other,
+        };
+        if let Some(link) = link {
+            match &end {
+                End::Lost(fault, _) => link.close(self.board.describe(fault, true).message),
+                _ => {
+                    link.drain(DRAIN_LIMIT).await;
+                    link.close("it was stopped".to_owned());
+                }
+            }
+        }
+        live.stop().await;
+        end
+    }
+
+    /// Until it is ready, or not.
+    async fn start(&mut self, live: &mut Live) -> Result<Ready, End> {
+        let Self { core, board, spec, commands, cancel, era, .. } = self;
+        let lead = if *era == Some(Era::Legacy) { Lead::Initialize } else { Lead::Auto };
+        let limit = match &spec.transport {
+            TransportSpec::Stdio { command, .. } if process::fetches_first(command) => {
+                core.settings.start_limit * FETCH_FACTOR
+            }
+            _ => core.settings.start_limit,
+        };
+        let starting = async {
+            let mut turn = core.starts.acquire().await.ok();
+            let connecting = tokio::time::timeout(limit, connect(core, board, spec, lead, live));
+            tokio::pin!(connecting);
+            loop {
+                tokio::select! {
+                    result = &mut connecting => break result,
+                    () = sleep(TURN_LIMIT), if turn.is_some() => turn = None,
+                }
+            }
+        };
+        let result = tokio::select! {
+            biased;
+            end = told(commands, cancel) => return Err(end),
+            result = starting => result,
+        };
+        match result {
+            Ok(Ok(ready)) => {
+                *era = Some(ready.era);
+                Ok(ready)
+            }
+            Ok(Err(fault)) => {
+                // It may have been replaced by one of the other era.
+                *era = None;
+                Err(End::Lost(fault, None))
+            }
+            Err(_) => {
+                let fault = match board.running_stage() {
+                    Some(StageKind::Handshake) => {
+                        Fault::HandshakeTimeout { after: limit, noise: board.log.is_noisy() }
+                    }
+                    Some(StageKind::Discovery) => Fault::DiscoveryTimeout { after: limit },
+                    _ => Fault::StartTimeout { after: limit },
+                };
+                Err(End::Lost(fault, None))
+            }
+        }
+    }
+
+    /// While it is ready.
+    async fn serve(&mut self, ready: Ready, live: &mut Live) -> End {
+        let Ready { peer, wire, host, tools, introduction, era, announces, tools_changed } = ready;
+        let Self { core, board, commands, own_commands, cancel, .. } = self;
+        let link = Link::new(peer.clone(), Arc::clone(&wire), host.clone(), own_commands.clone());
+        core.publish(&board.name, tools.clone());
+        board.ready(introduction, Arc::new(link));
+        let mut tools = tools;
+        // Stands for the cancel notes under way; they end with this loop.
+        let mut notes = JoinSet::new();
+        let mut refreshing: Option<Refresh> = None;
+        let mut proving = false;
+        let subscribed = async {
+            if era == Era::Modern && announces {
+                follow_changes(&peer, || tools_changed.notify_one()).await;
+            }
+            pending::<()>().await;
+        };
+        tokio::pin!(subscribed);
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return End::Stop,
+                command = commands.recv() => match command {
+                    None => return End::Stop,
+                    Some(Command::Restart) => return End::Again(None),
+                    Some(Command::Respec(spec)) => return End::Again(Some(spec)),
+                    Some(Command::TellCancelled(id)) => {
+                        let peer = peer.clone();
+                        notes.spawn(async move { Link::tell_cancelled(&peer, id, "the caller went away").await });
+                    }
+                    Some(Command::Suspect(fault @ Fault::SessionExpired)) => return End::Lost(fault, None),
+                    Some(Command::Suspect(_)) => {
+                        proving = true;
+                        refreshing = Some(refresh(&peer, &wire, board, CHECK_LIMIT, Duration::ZERO));
+                    }
+                },
+                Some(_) = notes.join_next(), if !notes.is_empty() => {}
+                () = wire.ended.cancelled() => return End::Lost(ended(live, host.as_deref()).await, None),
+                status = process_end(live) => return End::Lost(Fault::Exited { status }, None),
+                () = tools_changed.notified(), if refreshing.is_none() => {
+                    refreshing = Some(refresh(&peer, &wire, board, REFRESH_LIMIT, SETTLE_TIME));
+                }
+                result = poll_refresh(&mut refreshing) => {
+                    refreshing = None;
+                    let proven = std::mem::take(&mut proving);
+                    match result {
+                        Some(Ok(fresh)) => {
+                            if fresh != tools {
+                                tools = fresh;
+                                core.publish(&board.name, tools.clone());
+                            }
+                            board.set_tools(tools.len());
+                        }
+                        Some(Err(error)) if proven => {
+                            return End::Lost(list_fault(error, host.as_deref(), live).await, None);
+                        }
+                        None if proven => {
+                            let fault = host.map_or(Fault::DiscoveryTimeout { after: CHECK_LIMIT }, |host| Fault::TimedOut { host });
+                            return End::Lost(fault, None);
+                        }
+                        Some(Err(ListError::Answer(reason))) => {
+                            board.log.push(LogStream::Evi, &format!("its changed tools could not be listed: {reason}"));
+                        }
+                        // The connection's own end tells more.
+                        Some(Err(ListError::Transport(_))) => {}
+                        None => board.log.push(LogStream::Evi, "its changed tools were not listed in time"),
+                    }
+                }
+                () = &mut subscribed => {}
+            }
+        }
+    }
+
+    /// After a failure: until the pause is over (`None`), or somebody wants something.
+    async fn wait(&mut self, pause: Option<Duration>) -> Option<End> {
+        let Self { commands, cancel, .. } = self;
+        tokio::select! {
+            biased;
+            end = told(commands, cancel) => Some(end),
+            () = async { match pause { Some(pause) => sleep(pause).await, None => pending().await } } => None,
+        }
+    }
+}
+
+/// A command that ends what is under way.
+async fn told(commands: &mut mpsc::Receiver<Command>, cancel: &CancellationToken) -> End {
+    loop {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return End::Stop,
+            command = commands.recv() => match command {
+                None => return End::Stop,
+                Some(Command::Restart) => return End::Again(None),
+                Some(Command::Respec(spec)) => return End::Again(Some(spec)),
+                // About a connection that is gone.
+                Some(Command::TellCancelled(_) | Command::Suspect(_)) => {}
+            },
+        }
+    }
+}
+
+/// What to show, and when to try again; `None` for never by itself.
+fn judge(fault: Fault, crashes: u32) -> (Fault, Option<Duration>) {
+    match fault.outlook() {
+        Outlook::Permanent | Outlook::Locked => (fault, None),
+        Outlook::Crash if crashes >= CRASHES => {
+            (Fault::CrashLoop { times: crashes, last: fault.to_string() }, None)
+        }
+        Outlook::Crash | Outlook::Passing if matches!(fault, Fault::SessionExpired) && crashes == 1 => {
+            (fault, Some(Duration::ZERO))
+        }
+        Outlook::Crash | Outlook::Passing => (fault, Some(pause(crashes))),
+    }
+}
+
+/// Doubles from half a second to a minute, give or take a quarter, so that many do not start together.
+fn pause(crashes: u32) -> Duration {
+    let pause = FIRST_PAUSE.saturating_mul(1 << crashes.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
+    let jitter = f64::from(nanos % 1000) / 2000.0 + 0.75;
+    pause.mul_f64(jitter)
+}
+
+/// `None` when it took too long.
+type Refresh = Pin<Box<dyn Future<Output = Option<Result<Vec<ToolDef>, ListError>>> + Send>>;
+
+fn refresh(
+    peer: &Peer<RoleClient>,
+    wire: &Arc<crate::wire::Wire>,
+    board: &Arc<Board>,
+    limit: Duration,
+    after: Duration,
+) -> Refresh {
+    let (peer, wire, board) = (peer.clone(), Arc::clone(wire), Arc::clone(board));
+    Box::pin(async move {
+        sleep(after).await;
+        tokio::time::timeout(limit, list_tools(&peer, &wire, &board.log)).await.ok()
+    })
+}
+
+async fn poll_refresh(refreshing: &mut Option<Refresh>) -> Option<Result<Vec<ToolDef>, ListError>> {
+    match refreshing {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}
+
+async fn process_end(live: &mut Live) -> String {
+    match &mut live.process {
+        Some(process) => match process.ended().await {
+            Some(status) => {
+                let _ = process.end_within(Duration::from_millis(100)).await;
+                crate::platform::describe(status)
+            }
+            None => pending().await,
+        },
+        None => pending().await,
+    }
+}
+
+/// The connection ended: with the process's own end where there is one.
+async fn ended(live: &mut Live, host: Option<&str>) -> Fault {
+    if let Some(host) = host {
+        return Fault::Broken { host: host.to_owned(), reason: "the connection was closed".to_owned() };
+    }
+    let status = match &mut live.process {
+        Some(process) => process.end_within(Duration::from_millis(500)).await,
+        None => None,
+    };
+    status.map_or(Fault::ClosedOutput, |status| Fault::Exited { status })
+}
+
+/// Modern servers tell of changes only to those who asked. Asks again when the stream ends.
+async fn follow_changes(peer: &Peer<RoleClient>, changed: impl Fn()) {
+    let mut again = Duration::from_secs(1);
+    loop {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        if let Ok(mut subscription) = peer.listen(filter).await {
+            again = Duration::from_secs(1);
+            while let Ok(Some(_)) = subscription.next().await {
+                changed();
+            }
+            // Something may have changed while nobody listened.
+            changed();
+        }
+        sleep(again).await;
+        again = (again * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i27_pauses_grow_and_a_crash_loop_is_left_alone() {
+        assert!(pause(1) < Duration::from_millis(700) && pause(1) >= Duration::from_millis(375));
+        assert!(pause(4) >= Duration::from_secs(3));
+        assert!(pause(40) <= Duration::from_secs(75));
+        let exited = || Fault::Exited { status: "code 1".into() };
+        assert!(judge(exited(), CRASHES - 1).1.is_some());
+        let (fault, pause) = judge(exited(), CRASHES);
+        assert_eq!((fault.code(), pause), ("crash_loop", None));
+        let refused = Fault::Refused { host: "h".into() };
+        assert!(judge(refused, 100).1.is_some());
+    }
+}

@@ -1,0 +1,207 @@
+//! What is known of one upstream now: its status, its log and the way in for calls. Its actor writes it,
+//! everybody reads it.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use evi_domain::{Failure, Stage, StageKind, StageState, UpstreamName, UpstreamState, UpstreamStatus};
+
+use crate::{call::Link, error::Fault, log::Log, pulse::Pulse};
+
+/// Lines of stderr that go with a failure.
+const STDERR_TAIL: usize = 20;
+
+const KINDS: [StageKind; 4] =
+    [StageKind::Saved, StageKind::Started, StageKind::Handshake, StageKind::Discovery];
+
+pub(crate) struct Board {
+    pub(crate) name: UpstreamName,
+    pub(crate) log: Log,
+    pulse: Pulse,
+    state: Mutex<State>,
+}
+
+struct State {
+    status: UpstreamStatus,
+    link: Option<Arc<Link>>,
+    /// When the running stage began.
+    since: Instant,
+    /// Where the log of this run begins.
+    mark: u64,
+}
+
+/// What a server that is ready says of itself.
+pub(crate) struct Introduction {
+    pub(crate) server: Option<(String, String)>,
+    pub(crate) version: String,
+    pub(crate) tools: usize,
+}
+
+impl Board {
+    pub(crate) fn new(name: UpstreamName, log: Log, pulse: Pulse) -> Self {
+        let status = UpstreamStatus {
+            name: name.clone(),
+            state: UpstreamState::Starting,
+            stages: fresh_stages(),
+            failure: None,
+            tools: 0,
+            server: None,
+            protocol: None,
+            pid: None,
+        };
+        let state = State { status, link: None, since: Instant::now(), mark: log.mark() };
+        Self { name, log, pulse, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.pulse.tick();
+    }
+
+    pub(crate) fn status(&self) -> UpstreamStatus {
+        self.state().status.clone()
+    }
+
+    pub(crate) fn is_starting(&self) -> bool {
+        self.state().status.state == UpstreamState::Starting
+    }
+
+    /// The way in, while it is ready.
+    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+        self.state().link.clone()
+    }
+
+    /// Why there is no way in.
+    pub(crate) fn unavailable(&self) -> String {
+        let state = self.state();
+        match (&state.status.failure, &state.status.state) {
+            (Some(failure), _) => failure.message.clone(),
+            (None, UpstreamState::Starting) => "it is still starting".to_owned(),
+            _ => "it is not running".to_owned(),
+        }
+    }
+
+    /// A new start.
+    pub(crate) fn begin(&self) {
+        self.update(|state| {
+            state.status.state = UpstreamState::Starting;
+            state.status.stages = fresh_stages();
+            state.status.failure = None;
+            state.status.tools = 0;
+            state.status.server = None;
+            state.status.protocol = None;
+            state.status.pid = None;
+            state.since = Instant::now();
+        });
+    }
+
+    /// What stderr says from now on belongs to this run.
+    pub(crate) fn begin_run(&self) {
+        let mark = self.log.mark();
+        self.state().mark = mark;
+    }
+
+    pub(crate) fn stage_runs(&self, kind: StageKind) {
+        self.update(|state| {
+            state.since = Instant::now();
+            if let Some(stage) = stage_mut(state, kind) {
+                *stage = Stage { kind, state: StageState::Running, detail: None, took: None };
+            }
+        });
+    }
+
+    pub(crate) fn stage_done(&self, kind: StageKind, detail: String) {
+        self.update(|state| {
+            let took = Some(state.since.elapsed());
+            if let Some(stage) = stage_mut(state, kind) {
+                *stage = Stage { kind, state: StageState::Done, detail: Some(detail), took };
+            }
+        });
+    }
+
+    pub(crate) fn set_pid(&self, pid: Option<u32>) {
+        self.update(|state| state.status.pid = pid);
+    }
+
+    /// The stage under way, if any.
+    pub(crate) fn running_stage(&self) -> Option<StageKind> {
+        self.state().status.stages.iter().find(|s| s.state == StageState::Running).map(|s| s.kind)
+    }
+
+    pub(crate) fn ready(&self, introduction: Introduction, link: Arc<Link>) {
+        self.update(|state| {
+            state.status.state = UpstreamState::Ready;
+            state.status.failure = None;
+            state.status.server = introduction.server;
+            state.status.protocol = Some(introduction.version);
+            state.status.tools = introduction.tools;
+            state.link = Some(link);
+        });
+    }
+
+    pub(crate) fn set_tools(&self, tools: usize) {
+        self.update(|state| {
+            state.status.tools = tools;
+            if let Some(stage) = stage_mut(state, StageKind::Discovery) {
+                stage.detail = Some(tool_count(tools));
+            }
+        });
+    }
+
+    /// Takes the way in: no new call finds it.
+    pub(crate) fn unlink(&self) -> Option<Arc<Link>> {
+        let link = self.state().link.take();
+        self.pulse.tick();
+        link
+    }
+
+    /// What this fault looks like to a person.
+    pub(crate) fn describe(&self, fault: &Fault, was_ready: bool) -> Failure {
+        let stderr = self.log.stderr_since(self.state().mark, STDERR_TAIL);
+        let mut failure = fault.failure(self.name.as_str(), was_ready, stderr);
+        failure.message = self.log.redact(&failure.message);
+        failure.hint = failure.hint.map(|hint| self.log.redact(&hint));
+        failure
+    }
+
+    /// It did not come up, or went away.
+    pub(crate) fn failed(&self, fault: &Fault, was_ready: bool) {
+        let failure = self.describe(fault, was_ready);
+        self.log.push(evi_domain::LogStream::Evi, &failure.message);
+        let locked = matches!(fault, Fault::SecretLocked(_));
+        self.update(|state| {
+            state.status.state = if locked { UpstreamState::SecretLocked } else { UpstreamState::Failed };
+            state.status.failure = Some(failure);
+            state.status.tools = 0;
+            state.status.pid = None;
+            let took = state.since.elapsed();
+            for stage in state.status.stages.iter_mut().filter(|s| s.state == StageState::Running) {
+                stage.state = StageState::Failed;
+                stage.took = Some(took);
+            }
+        });
+    }
+}
+
+/// `1 tool`, `14 tools`.
+pub(crate) fn tool_count(tools: usize) -> String {
+    if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") }
+}
+
+fn fresh_stages() -> Vec<Stage> {
+    let stage = |kind| match kind {
+        StageKind::Saved => Stage { kind, state: StageState::Done, detail: None, took: Some(Duration::ZERO) },
+        _ => Stage { kind, state: StageState::Pending, detail: None, took: None },
+    };
+    KINDS.map(stage).into()
+}
+
+fn stage_mut(state: &mut State, kind: StageKind) -> Option<&mut Stage> {
+    state.status.stages.iter_mut().find(|stage| stage.kind == kind)
+}

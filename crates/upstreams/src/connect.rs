@@ -1,0 +1,277 @@
+//! Brings one upstream from its spec to a list of tools, and takes it down again. It tells the board how far it
+//! is; whether and when to try again is the actor's affair.
+
+#![expect(deprecated, reason = "legacy servers still send log messages and ask for roots")]
+
+use std::{sync::Arc, time::Duration};
+
+use evi_domain::{LogStream, StageKind, ToolDef, UpstreamSpec};
+use rmcp::{
+    ClientHandler, RoleClient,
+    model::{
+        ClientCapabilities, ClientConfig, ErrorData, Implementation, ListRootsRequestMethod, ListRootsResult,
+        LoggingMessageNotificationParam,
+    },
+    service::{ClientCacheConfig, NotificationContext, RequestContext, RunningService, serve_directly},
+    transport::Transport,
+};
+use tokio::sync::Notify;
+
+use crate::{
+    board::{Board, Introduction, tool_count},
+    call::sent_fault,
+    discovery::{ListError, list_tools},
+    error::Fault,
+    expand::{Expanded, Target, expand},
+    handshake::{Agreed, Broken, Era, Lead, OnSilence, shake},
+    http::{self, Endpoint},
+    hub::Core,
+    log::Log,
+    pipe::Pipe,
+    process::{Process, Program},
+    wire::{Tap, Wire},
+};
+
+/// How long a server may think about `server/discover` before `initialize` is sent as well.
+const OVERLAP_AFTER: Duration = Duration::from_secs(3);
+/// The same over HTTP, where one waits for the other.
+const HTTP_PROBE: Duration = Duration::from_secs(10);
+/// How long a process may take to be seen to have ended once its output closed.
+const EXIT_LIMIT: Duration = Duration::from_secs(1);
+/// How long rmcp may take to close; over HTTP it sends a DELETE.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+
+/// What rmcp calls for messages that nobody asked for.
+pub(crate) struct Ear {
+    me: Implementation,
+    log: Log,
+    tools_changed: Arc<Notify>,
+}
+
+// No roots, no sampling, no elicitation: none is declared, and a server that asks all the same is refused.
+impl ClientHandler for Ear {
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::new(ClientCapabilities::default(), self.me.clone())
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.tools_changed.notify_one();
+    }
+
+    async fn on_logging_message(
+        &self,
+        message: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let text = match message.data {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        self.log.push(LogStream::Evi, &format!("log message: {text}"));
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListRootsRequestMethod>())
+    }
+}
+
+type Service = RunningService<RoleClient, Ear>;
+
+/// Everything that must be taken down.
+#[derive(Default)]
+pub(crate) struct Live {
+    service: Option<Service>,
+    pub(crate) process: Option<Process>,
+}
+
+impl Live {
+    /// Closes the session, then ends the process tree.
+    pub(crate) async fn stop(&mut self) {
+        if let Some(mut service) = self.service.take() {
+            let _ = service.close_with_timeout(CLOSE_LIMIT).await;
+        }
+        if let Some(mut process) = self.process.take() {
+            process.stop().await;
+        }
+    }
+}
+
+/// A connection whose tools are known.
+pub(crate) struct Ready {
+    pub(crate) peer: rmcp::service::Peer<RoleClient>,
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) host: Option<String>,
+    pub(crate) tools: Vec<ToolDef>,
+    pub(crate) introduction: Introduction,
+    pub(crate) era: Era,
+    /// Whether the server tells when its tools change.
+    pub(crate) announces: bool,
+    pub(crate) tools_changed: Arc<Notify>,
+}
+
+/// Starts, shakes hands, lists the tools. May be dropped at any point: what must be taken down is in `live`.
+pub(crate) async fn connect(
+    core: &Core,
+    board: &Board,
+    spec: &UpstreamSpec,
+    lead: Lead,
+    live: &mut Live,
+) -> Result<Ready, Fault> {
+    board.begin_run();
+    board.stage_runs(StageKind::Started);
+    let Expanded { target, hidden } = expand(spec, Arc::clone(&core.secrets)).await?;
+    board.log.hide(hidden);
+    match target {
+        Target::Stdio { command, args, env, cwd } => {
+            let program = Program { command, args, env, cwd };
+            connect_process(core, board, &program, lead, live).await
+        }
+        Target::Http { url, headers } => {
+            let endpoint = Endpoint::new(&url, &headers)?;
+            connect_http(core, board, &endpoint, lead, live).await
+        }
+    }
+}
+
+async fn connect_process(
+    core: &Core,
+    board: &Board,
+    program: &Program,
+    mut lead: Lead,
+    live: &mut Live,
+) -> Result<Ready, Fault> {
+    loop {
+        board.begin_run();
+        let (process, stdin, stdout) = program.spawn(&board.log).await?;
+        let pid = process.pid();
+        let process = live.process.insert(process);
+        board.set_pid(pid);
+        board.stage_done(
+            StageKind::Started,
+            pid.map_or_else(|| "started".to_owned(), |pid| format!("pid {pid}")),
+        );
+        board.stage_runs(StageKind::Handshake);
+        let wire = Wire::new();
+        let pipe = Pipe::new(stdout, stdin, Arc::clone(&wire), board.log.clone());
+        let mut transport = Tap::new(pipe, Arc::clone(&wire));
+        let initialize_sent =
+            match shake(&mut transport, lead, &core.me(), OnSilence::Overlap(OVERLAP_AFTER)).await {
+                Ok(agreed) => return settle(core, board, transport, wire, agreed, None, live).await,
+                Err(Broken::Fault(fault)) => return Err(fault),
+                Err(Broken::Closed { initialize_sent }) => initialize_sent,
+                // A process that never read anything may have died of its own; so may one that read the probe.
+                Err(Broken::Send(_) | Broken::Silent) => false,
+            };
+        drop(transport);
+        let status = process.end_within(EXIT_LIMIT).await;
+        process.stop().await;
+        if lead == Lead::Initialize || initialize_sent {
+            return Err(status.map_or(Fault::ClosedOutput, |status| Fault::ExitedEarly { status }));
+        }
+        // Some servers end when anything comes before `initialize`.
+        lead = Lead::Initialize;
+        board.log.push(
+            LogStream::Evi,
+            "it ended on the first message; starting it once more with initialize first",
+        );
+        board.stage_runs(StageKind::Started);
+    }
+}
+
+async fn connect_http(
+    core: &Core,
+    board: &Board,
+    endpoint: &Endpoint,
+    mut lead: Lead,
+    live: &mut Live,
+) -> Result<Ready, Fault> {
+    let host = endpoint.host();
+    loop {
+        let wire = Wire::new();
+        let mut transport = Tap::new(endpoint.transport()?, Arc::clone(&wire));
+        match shake(&mut transport, lead, &core.me(), OnSilence::GiveUp(HTTP_PROBE)).await {
+            Ok(agreed) => {
+                board.stage_done(StageKind::Started, "reached".to_owned());
+                board.stage_runs(StageKind::Handshake);
+                return settle(core, board, transport, wire, agreed, Some(host), live).await;
+            }
+            Err(Broken::Silent) if lead == Lead::Auto => lead = Lead::Initialize,
+            Err(Broken::Silent) => return Err(Fault::TimedOut { host }),
+            Err(Broken::Closed { .. }) => {
+                return Err(Fault::NotMcp { what: "it closed the connection without an answer".to_owned() });
+            }
+            Err(Broken::Send(error)) => {
+                let fault = http::explain(&error, &host);
+                if !matches!(
+                    fault,
+                    Fault::Refused { .. }
+                        | Fault::HostNotFound { .. }
+                        | Fault::Tls { .. }
+                        | Fault::TimedOut { .. }
+                ) {
+                    board.stage_done(StageKind::Started, "reached".to_owned());
+                    board.stage_runs(StageKind::Handshake);
+                }
+                return Err(fault);
+            }
+            Err(Broken::Fault(fault)) => {
+                board.stage_done(StageKind::Started, "reached".to_owned());
+                board.stage_runs(StageKind::Handshake);
+                return Err(fault);
+            }
+        }
+    }
+}
+
+/// From the agreement to the list of tools.
+async fn settle<T>(
+    core: &Core,
+    board: &Board,
+    transport: T,
+    wire: Arc<Wire>,
+    agreed: Agreed,
+    host: Option<String>,
+    live: &mut Live,
+) -> Result<Ready, Fault>
+where
+    T: Transport<RoleClient> + 'static,
+{
+    let Agreed { info, era, version } = agreed;
+    board.stage_done(StageKind::Handshake, format!("protocol {version}"));
+    board.stage_runs(StageKind::Discovery);
+    let server = info.server_info.as_ref().map(|s| (s.name.clone(), s.version.clone()));
+    let announces = info.capabilities.tools.as_ref().and_then(|t| t.list_changed).unwrap_or(false);
+    let tools_changed = Arc::new(Notify::new());
+    let ear = Ear { me: core.me(), log: board.log.clone(), tools_changed: Arc::clone(&tools_changed) };
+    let service = live.service.insert(serve_directly(ear, transport, Some(info)));
+    let peer = service.peer().clone();
+    // It would answer for a server that is dead.
+    peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
+    let tools = match list_tools(&peer, &wire, &board.log).await {
+        Ok(tools) => tools,
+        Err(error) => return Err(list_fault(error, host.as_deref(), live).await),
+    };
+    board.stage_done(StageKind::Discovery, tool_count(tools.len()));
+    let introduction = Introduction { server, version, tools: tools.len() };
+    Ok(Ready { peer, wire, host, tools, introduction, era, announces, tools_changed })
+}
+
+/// Why the list did not come, with the process's own end where it ended.
+pub(crate) async fn list_fault(error: ListError, host: Option<&str>, live: &mut Live) -> Fault {
+    match error {
+        ListError::Answer(reason) => Fault::Discovery { reason },
+        ListError::Transport(error) => {
+            if let rmcp::service::ServiceError::TransportSend(error) = &error
+                && let Some(fault) = sent_fault(error, host)
+            {
+                return fault;
+            }
+            if let Some(process) = &mut live.process
+                && let Some(status) = process.end_within(EXIT_LIMIT).await
+            {
+                return Fault::Exited { status };
+            }
+            Fault::Discovery { reason: "the connection ended".to_owned() }
+        }
+    }
+}

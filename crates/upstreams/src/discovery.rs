@@ -1,0 +1,127 @@
+//! Lists the tools of a connection: every page, each name once. It keeps a tool's JSON as it came wherever the
+//! transport lets it.
+
+use std::collections::HashSet;
+
+use evi_domain::{LogStream, ToolDef};
+use rmcp::{
+    RoleClient,
+    model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams},
+    service::{Peer, PeerRequestOptions, ServiceError},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    log::Log,
+    wire::{Mark, Wire},
+};
+
+/// Pages of one list.
+const PAGES: usize = 200;
+/// Tools of one server.
+const TOOLS: usize = 20_000;
+
+#[derive(Deserialize)]
+struct Page {
+    tools: Vec<Value>,
+    #[serde(rename = "nextCursor")]
+    next: Option<String>,
+}
+
+/// Why there is no list.
+pub(crate) enum ListError {
+    /// The connection is gone or broken.
+    Transport(ServiceError),
+    /// The server says no, or says nonsense.
+    Answer(String),
+}
+
+/// Lists every tool. Takes as long as the server does: bound it.
+pub(crate) async fn list_tools(
+    peer: &Peer<RoleClient>,
+    wire: &std::sync::Arc<Wire>,
+    log: &Log,
+) -> Result<Vec<ToolDef>, ListError> {
+    let mut tools = Vec::new();
+    let mut names = HashSet::new();
+    let mut cursors = HashSet::new();
+    let mut cursor = None;
+    for _ in 0..PAGES {
+        let Some(page) = list_page(peer, wire, cursor).await? else { return Ok(tools) };
+        for tool in page.tools {
+            take(tool, &mut tools, &mut names, log);
+        }
+        if tools.len() > TOOLS {
+            tools.truncate(TOOLS);
+            warn(log, &format!("it lists more than {TOOLS} tools; the rest is left out"));
+            return Ok(tools);
+        }
+        let Some(next) = page.next.filter(|next| !next.is_empty()) else { return Ok(tools) };
+        if !cursors.insert(next.clone()) {
+            warn(log, "its list of tools repeats a page; the list ends there");
+            return Ok(tools);
+        }
+        cursor = Some(next);
+    }
+    warn(log, &format!("its list of tools has more than {PAGES} pages; the rest is left out"));
+    Ok(tools)
+}
+
+fn take(tool: Value, tools: &mut Vec<ToolDef>, names: &mut HashSet<String>, log: &Log) {
+    let Value::Object(mut json) = tool else {
+        warn(log, "an entry of its list of tools is not an object and is left out");
+        return;
+    };
+    // A tool without a schema takes anything: readers expect an object.
+    if !json.get("inputSchema").is_some_and(Value::is_object) {
+        json.insert("inputSchema".to_owned(), open_object());
+    }
+    match ToolDef::new(json).filter(|def| !def.name().is_empty()) {
+        None => warn(log, "a tool without a name is left out"),
+        Some(def) if !names.insert(def.name().to_owned()) => {
+            warn(log, &format!("it lists the tool {} twice; the first one counts", def.name()));
+        }
+        Some(def) => tools.push(def),
+    }
+}
+
+fn open_object() -> Value {
+    Value::Object(Map::from_iter([("type".to_owned(), Value::from("object"))]))
+}
+
+fn warn(log: &Log, text: &str) {
+    log.push(LogStream::Evi, text);
+}
+
+/// One page; `None` when the server has no tools at all.
+async fn list_page(
+    peer: &Peer<RoleClient>,
+    wire: &std::sync::Arc<Wire>,
+    cursor: Option<String>,
+) -> Result<Option<Page>, ListError> {
+    let (ticket, _) = wire.open(false);
+    let mut request = ListToolsRequest::default();
+    request.params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+    request.extensions.insert(Mark { ticket: ticket.number, progress: false, arguments: None });
+    let handle = peer
+        .send_request_with_option(ClientRequest::ListToolsRequest(request), PeerRequestOptions::no_options())
+        .await
+        .map_err(ListError::Transport)?;
+    let result = match handle.rx.await {
+        Ok(Ok(result)) => result,
+        Ok(Err(ServiceError::McpError(error))) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+            return Ok(None);
+        }
+        Ok(Err(ServiceError::McpError(error))) => {
+            return Err(ListError::Answer(error.message.chars().take(300).collect()));
+        }
+        Ok(Err(error)) => return Err(ListError::Transport(error)),
+        Err(_) => return Err(ListError::Transport(ServiceError::TransportClosed)),
+    };
+    let page = match ticket.result() {
+        Some(raw) => serde_json::from_str(raw.get()),
+        None => serde_json::to_value(&result).and_then(serde_json::from_value),
+    };
+    page.map(Some).map_err(|error| ListError::Answer(format!("the answer has no list: {error}")))
+}

@@ -1,0 +1,366 @@
+//! All upstreams: reconciles them with what is configured, and answers for them. It waits for none of them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use evi_domain::{
+    CallContext, CallError, Catalog, CatalogCache, LogLine, SecretStore, ToolDef, ToolResult, UpstreamName,
+    UpstreamSpec, UpstreamStatus,
+};
+use rmcp::model::Implementation;
+use serde_json::value::RawValue;
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, mpsc, watch},
+    task::AbortHandle,
+    time::timeout,
+};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+use crate::{
+    actor::{Actor, Command},
+    board::Board,
+    call,
+    log::{FileQueue, Log, file_name},
+    pulse::Pulse,
+};
+
+/// Commands waiting for one actor.
+const COMMANDS: usize = 32;
+/// How long an orderly end of everything may take.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(13);
+
+/// How upstreams are run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where each upstream's log file goes; none are written without it.
+    pub log_dir: Option<PathBuf>,
+    /// How long a start may take. A program that downloads what it runs (`npx`, `uvx`, …) has three times that.
+    pub start_limit: Duration,
+    /// How long a call may take; starts again with each progress that the server reports.
+    pub call_limit: Duration,
+    /// How many may start at once.
+    pub max_starts: usize,
+    /// What we call ourselves.
+    pub client_name: String,
+    /// Our version.
+    pub client_version: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            log_dir: None,
+            start_limit: Duration::from_secs(60),
+            call_limit: Duration::from_secs(120),
+            max_starts: 4,
+            client_name: "evi".to_owned(),
+            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// What actors share.
+pub(crate) struct Core {
+    pub(crate) settings: Settings,
+    pub(crate) secrets: Arc<dyn SecretStore>,
+    pub(crate) starts: Semaphore,
+    cache: Arc<dyn CatalogCache>,
+    pulse: Pulse,
+    catalog: Mutex<Arc<Catalog>>,
+    catalog_count: watch::Sender<u64>,
+}
+
+impl Core {
+    /// What we call ourselves to a server.
+    pub(crate) fn me(&self) -> Implementation {
+        Implementation::new(&self.settings.client_name, &self.settings.client_version)
+    }
+
+    /// These are the tools of a server that is ready.
+    pub(crate) fn publish(&self, name: &UpstreamName, tools: Vec<ToolDef>) {
+        let tools = Arc::new(tools);
+        let (cache, key, list) = (Arc::clone(&self.cache), name.clone(), Arc::clone(&tools));
+        // The cache may write to the disk; nobody waits for it.
+        drop(tokio::task::spawn_blocking(move || cache.put(&key, &list)));
+        self.edit_catalog(|catalog| {
+            catalog.upstreams.insert(name.clone(), tools);
+            true
+        });
+    }
+
+    /// Its tools are not there any more.
+    pub(crate) fn withdraw(&self, name: &UpstreamName) {
+        self.edit_catalog(|catalog| catalog.upstreams.remove(name).is_some());
+    }
+
+    fn edit_catalog(&self, edit: impl FnOnce(&mut Catalog) -> bool) {
+        let mut current = lock(&self.catalog);
+        let mut next = Catalog::clone(&current);
+        if edit(&mut next) {
+            *current = Arc::new(next);
+            drop(current);
+            self.catalog_count.send_modify(|n| *n += 1);
+            self.pulse.tick();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All upstreams of a home. A clone is the same set; with the last one every upstream is told to end.
+#[derive(Clone)]
+pub struct Upstreams {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    core: Arc<Core>,
+    table: Mutex<Table>,
+    tasks: TaskTracker,
+    runtime: Handle,
+    files: Option<FileQueue>,
+    pulse_task: AbortHandle,
+    cancel: CancellationToken,
+    _cancel_on_drop: DropGuard,
+}
+
+#[derive(Default)]
+struct Table {
+    entries: BTreeMap<UpstreamName, Entry>,
+    /// Upstreams that are on their way out: a new one of the same name waits for the old.
+    leaving: HashMap<UpstreamName, CancellationToken>,
+}
+
+struct Entry {
+    spec: UpstreamSpec,
+    board: Arc<Board>,
+    commands: mpsc::Sender<Command>,
+    cancel: CancellationToken,
+    done: CancellationToken,
+    abort: AbortHandle,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.pulse_task.abort();
+    }
+}
+
+impl Upstreams {
+    /// An empty set. Must be called inside a tokio runtime, on which everything then runs.
+    pub fn new(settings: Settings, secrets: Arc<dyn SecretStore>, cache: Arc<dyn CatalogCache>) -> Self {
+        // A client without a provider panics, even for plain http. An error means that there already is one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (pulse, drive) = Pulse::new();
+        let cancel = CancellationToken::new();
+        let files = settings.log_dir.is_some().then(FileQueue::start);
+        let core = Core {
+            starts: Semaphore::new(settings.max_starts.max(1)),
+            settings,
+            secrets,
+            cache,
+            pulse,
+            catalog: Mutex::default(),
+            catalog_count: watch::Sender::new(0),
+        };
+        let inner = Inner {
+            core: Arc::new(core),
+            table: Mutex::default(),
+            tasks: TaskTracker::new(),
+            runtime: Handle::current(),
+            files,
+            pulse_task: tokio::spawn(drive).abort_handle(),
+            _cancel_on_drop: cancel.clone().drop_guard(),
+            cancel,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Makes the running set that of `specs`, by name: starts what is new, stops what is gone, restarts what
+    /// changed, and leaves the rest alone. Returns at once.
+    pub fn apply(&self, specs: Vec<UpstreamSpec>) {
+        if self.inner.cancel.is_cancelled() {
+            return;
+        }
+        let mut wanted: BTreeMap<UpstreamName, UpstreamSpec> = BTreeMap::new();
+        for spec in specs {
+            // The first of a name counts, as in a file.
+            wanted.entry(spec.name.clone()).or_insert(spec);
+        }
+        let mut table = lock(&self.inner.table);
+        let gone: Vec<UpstreamName> =
+            table.entries.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for name in gone {
+            if let Some(entry) = table.entries.remove(&name) {
+                self.inner.core.withdraw(&name);
+                entry.cancel.cancel();
+                table.leaving.insert(name, entry.done);
+            }
+        }
+        table.leaving.retain(|_, done| !done.is_cancelled());
+        for (name, spec) in wanted {
+            match table.entries.get_mut(&name) {
+                Some(entry) if entry.spec == spec => {}
+                Some(entry) => {
+                    entry.spec = spec.clone();
+                    entry.tell(Command::Respec(Box::new(spec)), &self.inner.runtime);
+                }
+                None => {
+                    let after = table.leaving.get(&name).cloned();
+                    let entry = self.inner.start(spec, after);
+                    table.entries.insert(name, entry);
+                }
+            }
+        }
+        drop(table);
+        self.inner.core.pulse.tick();
+    }
+
+    /// How each is doing, by name.
+    pub fn statuses(&self) -> Vec<UpstreamStatus> {
+        lock(&self.inner.table).entries.values().map(|entry| entry.board.status()).collect()
+    }
+
+    /// How one is doing.
+    pub fn status(&self, name: &UpstreamName) -> Option<UpstreamStatus> {
+        self.board(name).map(|board| board.status())
+    }
+
+    /// The tools of those that are ready.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&lock(&self.inner.core.catalog))
+    }
+
+    /// Ticks after a change of any status, log or the catalogue; a storm of changes is one tick.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.inner.core.pulse.subscribe()
+    }
+
+    /// Ticks after a change of [`Upstreams::catalog`] only.
+    pub fn catalog_changed(&self) -> watch::Receiver<u64> {
+        self.inner.core.catalog_count.subscribe()
+    }
+
+    /// The last lines of its log, oldest first.
+    pub fn log(&self, name: &UpstreamName) -> Vec<LogLine> {
+        self.board(name).map(|board| board.log.lines()).unwrap_or_default()
+    }
+
+    /// Calls a tool under the name that its owner gave it. `arguments` is a JSON object and arrives as the same
+    /// bytes at a process, as the same JSON over HTTP. A call that is dropped is cancelled at the server.
+    ///
+    /// # Errors
+    /// `Unavailable` with the reason when it is not ready or goes away, `TimedOut`, `Cancelled`, `Rpc` for the
+    /// server's own error, `InvalidArguments` for anything but an object.
+    pub async fn call(
+        &self,
+        name: &UpstreamName,
+        tool: &str,
+        arguments: &RawValue,
+        context: &CallContext,
+    ) -> Result<ToolResult, CallError> {
+        let unavailable = |reason| CallError::Unavailable { upstream: name.to_string(), reason };
+        let Some(board) = self.board(name) else {
+            return Err(unavailable("it is not running".to_owned()));
+        };
+        let Some(link) = board.link() else { return Err(unavailable(board.unavailable())) };
+        call::call(&link, name, tool, arguments, context, self.inner.core.settings.call_limit).await
+    }
+
+    /// Ends its process or session and starts it anew, also after it was left alone.
+    pub fn restart(&self, name: &UpstreamName) {
+        if let Some(entry) = lock(&self.inner.table).entries.get(name) {
+            entry.tell(Command::Restart, &self.inner.runtime);
+        }
+    }
+
+    /// Waits until none is starting, at most `within`.
+    pub async fn settled(&self, within: Duration) {
+        let mut changed = self.changed();
+        let waiting = async {
+            loop {
+                changed.mark_unchanged();
+                let starting =
+                    lock(&self.inner.table).entries.values().any(|entry| entry.board.is_starting());
+                if !starting || changed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = timeout(within, waiting).await;
+    }
+
+    /// Ends every upstream in order and waits for it, at most about 13 s; what then still runs is killed.
+    /// Nothing starts afterwards.
+    pub async fn shutdown(&self) {
+        self.inner.cancel.cancel();
+        let entries = std::mem::take(&mut lock(&self.inner.table).entries);
+        for name in entries.keys() {
+            self.inner.core.withdraw(name);
+        }
+        self.inner.tasks.close();
+        if timeout(SHUTDOWN_LIMIT, self.inner.tasks.wait()).await.is_err() {
+            for entry in entries.values() {
+                entry.abort.abort();
+            }
+            let _ = timeout(Duration::from_secs(1), self.inner.tasks.wait()).await;
+        }
+    }
+
+    fn board(&self, name: &UpstreamName) -> Option<Arc<Board>> {
+        lock(&self.inner.table).entries.get(name).map(|entry| Arc::clone(&entry.board))
+    }
+}
+
+impl Inner {
+    fn start(&self, spec: UpstreamSpec, after: Option<CancellationToken>) -> Entry {
+        let name = spec.name.clone();
+        let file = self.core.settings.log_dir.as_ref().map(|folder| folder.join(file_name(name.as_str())));
+        let log = Log::new(file.zip(self.files.clone()), Some(self.core.pulse.clone()));
+        let board = Arc::new(Board::new(name, log, self.core.pulse.clone()));
+        let (commands, receiver) = mpsc::channel(COMMANDS);
+        let (cancel, done) = (self.cancel.child_token(), CancellationToken::new());
+        let actor = Actor {
+            core: Arc::clone(&self.core),
+            board: Arc::clone(&board),
+            spec: spec.clone(),
+            commands: receiver,
+            own_commands: commands.clone(),
+            cancel: cancel.clone(),
+            era: None,
+        };
+        let on_end = done.clone().drop_guard();
+        let life = async move {
+            let _on_end = on_end;
+            if let Some(after) = after {
+                let _ = timeout(SHUTDOWN_LIMIT, after.cancelled()).await;
+            }
+            actor.run().await;
+        };
+        let abort = self.tasks.spawn_on(life, &self.runtime).abort_handle();
+        Entry { spec, board, commands, cancel, done, abort }
+    }
+}
+
+impl Entry {
+    fn tell(&self, command: Command, runtime: &Handle) {
+        // Shown at once, so that whoever waits for the end of the start does not see the old state.
+        self.board.begin();
+        if let Err(mpsc::error::TrySendError::Full(command)) = self.commands.try_send(command) {
+            let commands = self.commands.clone();
+            drop(
+                runtime.spawn(async move { timeout(Duration::from_secs(10), commands.send(command)).await }),
+            );
+        }
+    }
+}
