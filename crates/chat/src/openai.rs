@@ -288,7 +288,7 @@ impl Answer {
     fn take(&mut self, next: Option<genai::Result<ChatStreamEvent>>) {
         match next {
             Some(Ok(ChatStreamEvent::Chunk(chunk))) => {
-                self.ready.push_back(Ok(ModelEvent::Text(chunk.content)))
+                self.ready.push_back(Ok(ModelEvent::Text(chunk.content)));
             }
             Some(Ok(ChatStreamEvent::ReasoningChunk(chunk))) => {
                 self.ready.push_back(Ok(ModelEvent::Reasoning(chunk.content)));
@@ -358,7 +358,12 @@ impl Calls {
                 reason: "the arguments of its calls are too large".to_owned(),
             });
         }
-        let known = self.begun.iter().rposition(|(id, _, _)| !id.is_empty() && *id == piece.call_id);
+        let known = self.begun.iter().rposition(|(id, name, arguments)| {
+            let same = !id.is_empty() && *id == piece.call_id;
+            // A whole call whose id comes again with a name is another call: some send one id for all.
+            let another = !piece.fn_name.is_empty() && (*name != piece.fn_name || is_object(arguments));
+            same && !another
+        });
         let at = match known {
             Some(at) => Some(at),
             // A piece without a name goes on with a call: the one of its index, else the last.
@@ -368,14 +373,12 @@ impl Calls {
             }
             None => None,
         };
-        match at.and_then(|at| self.begun.get_mut(at)) {
-            Some((_, _, arguments)) => arguments.push_str(&text),
-            None if self.begun.len() == MAX_CALLS => {
-                return Err(ModelError::Protocol {
-                    reason: format!("it asked for more than {MAX_CALLS} calls"),
-                });
-            }
-            None => self.begun.push((piece.call_id, piece.fn_name, text)),
+        if let Some((_, _, arguments)) = at.and_then(|at| self.begun.get_mut(at)) {
+            arguments.push_str(&text);
+        } else if self.begun.len() == MAX_CALLS {
+            return Err(ModelError::Protocol { reason: format!("it asked for more than {MAX_CALLS} calls") });
+        } else {
+            self.begun.push((piece.call_id, piece.fn_name, text));
         }
         Ok(())
     }
@@ -388,6 +391,10 @@ impl Calls {
         });
         calls.collect()
     }
+}
+
+fn is_object(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
 }
 
 /// The arguments as JSON; nothing at all means none, and what is no JSON stays a text.
@@ -441,6 +448,10 @@ mod tests {
         // Every call with index 0 and whole arguments; and one that begins at 1 without ids.
         let zeros = vec![piece("x1", "a", "{}"), piece("x2", "a", r#"{"n":2}"#)];
         assert_eq!(whole(zeros).len(), 2);
+        let one_id = vec![piece("call_0", "a", r#"{"n":1}"#), piece("call_0", "a", r#"{"n":2}"#)];
+        assert_eq!(whole(one_id)[1].1, json!({"n": 2}));
+        let repeated = vec![piece("x", "a", r#"{"n":"#), piece("x", "a", "1}")];
+        assert_eq!(whole(repeated), [("x a".to_owned(), json!({"n": 1}))]);
         let ones = vec![piece("call_1", "a", ""), piece("call_1", "", "{}"), piece("", "", "")];
         assert_eq!(whole(ones), [("call_1 a".to_owned(), json!({}))]);
     }

@@ -71,18 +71,25 @@ fn as_object(arguments: &Value) -> Value {
     if arguments.is_object() { arguments.clone() } else { Value::Object(Map::new()) }
 }
 
-/// A text of at most `cap` characters (0: no limit) and a note of how much was cut.
+/// The smallest cap; below it the note would be longer than what it stands for.
+const MIN_CAP: usize = 200;
+
+/// A text of at most `cap` characters (0: no limit; at least 200), the note of how much was cut included, so that
+/// cutting again changes nothing.
 pub fn cap_text(text: &str, cap: usize) -> String {
+    let most = cap.max(MIN_CAP);
     // A byte count within the cap is a character count within it, too.
-    if cap == 0 || text.len() <= cap {
+    if cap == 0 || text.len() <= most {
         return text.to_owned();
     }
     let total = text.chars().count();
-    if total <= cap {
+    if total <= most {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(cap).collect();
-    format!("{kept}\n[cut here: {} of {total} characters are not shown]", total - cap)
+    // Room for the note with two numbers as long as the total.
+    let room = "\n[cut here: the last  of  characters are not shown]".len() + 2 * total.to_string().len();
+    let kept: String = text.chars().take(most - room).collect();
+    format!("{kept}\n[cut here: the last {} of {total} characters are not shown]", total - (most - room))
 }
 
 #[cfg(test)]
@@ -112,6 +119,7 @@ mod tests {
             model_id: format!("m-{id}"),
             model_name: "s__t".to_owned(),
             tool: "s.t".to_owned(),
+            server: Some("s".to_owned()),
             arguments: json!("{broken"),
         });
         Message { calls: calls.collect(), ..message(Role::Assistant, "") }
@@ -153,11 +161,14 @@ mod tests {
 
     #[test]
     fn i55_long_results_are_cut_with_a_note() {
-        assert_eq!(cap_text("äöü", 3), "äöü");
-        assert_eq!(cap_text("äöüx", 3), "äöü\n[cut here: 1 of 4 characters are not shown]");
-        assert_eq!(cap_text("abcd", 0), "abcd");
-        let history = [asking(&["a"]), answer("a", &"x".repeat(50))];
-        let ModelMessage::Tool { text, .. } = &for_model(&history, 10)[1] else { panic!("no answer") };
-        assert!(text.starts_with("xxxxxxxxxx\n[cut here: 40 of 50"), "{text}");
+        let long = "ä".repeat(1000);
+        let cut = cap_text(&long, 300);
+        assert!(cut.chars().count() <= 300 && cut.ends_with("of 1000 characters are not shown]"), "{cut}");
+        assert_eq!(cap_text(&cut, 300), cut, "cut once");
+        assert_eq!(cap_text(&"ä".repeat(300), 300), "ä".repeat(300));
+        assert_eq!(cap_text(&long, 0), long);
+        let history = [asking(&["a"]), answer("a", &"x".repeat(500))];
+        let ModelMessage::Tool { text, .. } = &for_model(&history, 250)[1] else { panic!("no answer") };
+        assert!(text.contains("of 500 characters"), "{text}");
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use evi_domain::{
-    CallContext, CallError, CallId, Caller, MessageId, ToolHost, ToolResult,
+    CallContext, CallError, CallId, Caller, MessageId, Owner, ToolHost, ToolResult,
     chat::{CallOutcome, Message, ModelCall, Role},
 };
 use futures::StreamExt;
@@ -158,7 +158,7 @@ pub async fn run_turn(
         system,
         usage: Usage::default(),
     };
-    let reason = turn.run().await.unwrap_or_else(|Gone| EndReason::Abandoned);
+    let reason = turn.run().await.unwrap_or(EndReason::Abandoned);
     let messages = turn.history.split_off(own);
     turn.send(TurnEvent::Ended { reason: reason.clone() }).await.ok();
     TurnEnd { reason, messages, usage: turn.usage }
@@ -307,9 +307,14 @@ impl Turn<'_> {
             // Results are matched by it, so it has to be unique within an answer.
             let twice = made.iter().any(|other| other.model_id == call.model_id);
             let model_id = if twice || call.model_id.is_empty() { id.to_string() } else { call.model_id };
-            let tool =
-                self.names.lookup(&call.name).map_or_else(|| call.name.clone(), |t| t.name.to_string());
-            made.push(ModelCall { id, model_id, model_name: call.name, tool, arguments: call.arguments });
+            let known = self.names.lookup(&call.name);
+            let tool = known.map_or_else(|| call.name.clone(), |tool| tool.name.to_string());
+            let server = known.and_then(|tool| match &tool.address.owner {
+                Owner::Upstream(name) => Some(name.to_string()),
+                Owner::Builtin(_) => None,
+            });
+            let (model_name, arguments) = (call.name, call.arguments);
+            made.push(ModelCall { id, model_id, model_name, tool, server, arguments });
         }
         made
     }
