@@ -3,19 +3,22 @@
 
 mod endpoints;
 mod error;
+mod events;
 mod http;
 mod model;
 mod names;
 mod openai;
+mod pieces;
 mod transcript;
 mod turn;
 
 pub use endpoints::{Candidate, FoundEndpoint, candidates, discover_at, discover_local, list_models};
 pub use error::ModelError;
+pub use events::{EndReason, TurnEnd, TurnEvent, TurnSettings};
 pub use model::{
     ModelClient, ModelEvent, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StopReason, Usage,
 };
 pub use names::NameTable;
 pub use openai::{Endpoint, OpenAiCompatible};
 pub use transcript::{cap_text, for_model};
-pub use turn::{EndReason, TurnEnd, TurnEvent, TurnSettings, run_turn};
+pub use turn::run_turn;
