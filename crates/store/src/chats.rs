@@ -92,7 +92,10 @@ impl ChatStore {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(StoreError::db("write to"))?;
         let touched = transaction
-            .execute("UPDATE chats SET updated_ms = ?2 WHERE id = ?1", params![chat.as_str(), signed(now_ms())])
+            .execute(
+                "UPDATE chats SET updated_ms = ?2 WHERE id = ?1",
+                params![chat.as_str(), signed(now_ms())],
+            )
             .map_err(StoreError::db("write to"))?;
         if touched == 0 {
             return Err(StoreError::UnknownChat(chat.clone()));

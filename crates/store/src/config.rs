@@ -22,6 +22,7 @@ use tokio::sync::watch;
 
 use crate::{Home, StoreError, atomic};
 use mcp_edit::McpEdit;
+pub(crate) use mcp_read::dialect;
 use source::Source;
 use toml_write::TomlEdit;
 
@@ -56,7 +57,14 @@ impl ConfigStore {
     /// Opens a home, which need not exist, and loads it.
     pub fn open(home: Home) -> Self {
         let loaded = watch::Sender::new(Arc::new(load(&home)));
-        Self { inner: Arc::new(Inner { home, loaded, reloading: Mutex::new(()), backed_up: AtomicBool::new(false) }) }
+        Self {
+            inner: Arc::new(Inner {
+                home,
+                loaded,
+                reloading: Mutex::new(()),
+                backed_up: AtomicBool::new(false),
+            }),
+        }
     }
 
     /// The home.
@@ -113,7 +121,12 @@ impl ConfigStore {
     ///
     /// # Errors
     /// `Exists`, `InvalidName`, `PluginOwned`; `Malformed` for a file that cannot be read; what the system says.
-    pub fn upstream_add(&self, spec: &UpstreamSpec, enabled: bool, overwrite: bool) -> Result<(), StoreError> {
+    pub fn upstream_add(
+        &self,
+        spec: &UpstreamSpec,
+        enabled: bool,
+        overwrite: bool,
+    ) -> Result<(), StoreError> {
         self.refuse_plugins(&spec.name)?;
         if !overwrite || !self.has_own(&spec.name) {
             check_name(spec.name.as_str())?;
@@ -187,7 +200,9 @@ impl ConfigStore {
     fn refuse_plugins(&self, name: &UpstreamName) -> Result<(), StoreError> {
         let (entries, _) = plugins::read(&self.inner.home);
         match entries.into_iter().find(|e| e.name == *name).and_then(|e| e.plugin) {
-            Some(plugin) if !self.has_own(name) => Err(StoreError::PluginOwned { name: name.to_string(), plugin }),
+            Some(plugin) if !self.has_own(name) => {
+                Err(StoreError::PluginOwned { name: name.to_string(), plugin })
+            }
             _ => Ok(()),
         }
     }

@@ -161,10 +161,7 @@ fn copy(connection: &Connection, path: &Path, found: i64) -> Result<(), StoreErr
         return Ok(());
     }
     make_private(&backup)?;
-    connection
-        .execute("VACUUM INTO ?1", [backup.to_string_lossy()])
-        .map(drop)
-        .map_err(StoreError::db("copy"))
+    connection.execute("VACUUM INTO ?1", [backup.to_string_lossy()]).map(drop).map_err(StoreError::db("copy"))
 }
 
 fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
@@ -193,7 +190,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("evi.db");
         let old = &["CREATE TABLE a (x)"][..];
-        Db::open_with(path.clone(), old).unwrap().connection().execute("INSERT INTO a VALUES (1)", []).unwrap();
+        Db::open_with(path.clone(), old)
+            .unwrap()
+            .connection()
+            .execute("INSERT INTO a VALUES (1)", [])
+            .unwrap();
         let new = &["CREATE TABLE a (x)", "ALTER TABLE a ADD COLUMN y DEFAULT 2"][..];
         let db = Db::open_with(path.clone(), new).unwrap();
         let sum: i64 = db.connection().query_row("SELECT x + y FROM a", [], |r| r.get(0)).unwrap();
@@ -223,7 +224,9 @@ mod tests {
         let home = Home::at(dir.path());
         let db = Db::open(&home).unwrap();
         db.connection().execute("DELETE FROM calls", []).unwrap();
-        for file in std::fs::read_dir(home.state()).unwrap().map(Result::unwrap).filter(|f| f.path().is_file()) {
+        for file in
+            std::fs::read_dir(home.state()).unwrap().map(Result::unwrap).filter(|f| f.path().is_file())
+        {
             assert_eq!(file.metadata().unwrap().permissions().mode() & 0o077, 0, "{:?}", file.path());
         }
     }

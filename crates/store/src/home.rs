@@ -19,7 +19,10 @@ impl Home {
     /// # Errors
     /// When a home folder is needed and none is known.
     pub fn from_env() -> Result<Self, StoreError> {
-        Self::resolve(std::env::var_os("EVI_HOME").filter(|v| !v.is_empty()).map(PathBuf::from), dirs::home_dir())
+        Self::resolve(
+            std::env::var_os("EVI_HOME").filter(|v| !v.is_empty()).map(PathBuf::from),
+            dirs::home_dir(),
+        )
     }
 
     fn resolve(given: Option<PathBuf>, person: Option<PathBuf>) -> Result<Self, StoreError> {

@@ -60,12 +60,8 @@ impl SqliteJournal {
             thread::Builder::new().name("evi-journal".to_owned()).spawn(body).ok()
         });
         let sender = thread.is_some().then_some(sender);
-        let inner = Inner {
-            db,
-            sender: Mutex::new(sender),
-            thread: Mutex::new(thread),
-            dropped: AtomicU64::new(0),
-        };
+        let inner =
+            Inner { db, sender: Mutex::new(sender), thread: Mutex::new(thread), dropped: AtomicU64::new(0) };
         Self { inner: Arc::new(inner) }
     }
 

@@ -10,6 +10,7 @@ mod db;
 mod error;
 mod home;
 mod journal;
+mod lenient;
 mod logs;
 mod vault;
 
@@ -20,5 +21,6 @@ pub use db::Db;
 pub use error::StoreError;
 pub use home::Home;
 pub use journal::SqliteJournal;
+pub use lenient::parse_lenient;
 pub use logs::{RedactingWriter, Redactor, RotatedLog, open_log};
 pub use vault::{MemoryVault, Prompting, Vault};

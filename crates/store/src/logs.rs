@@ -67,7 +67,8 @@ impl RotatedLog {
         if size >= self.cap / 2 {
             // Made anew each time, because it remembers which files are there and panics when that is not so.
             let scheme = AppendCount::new(KEPT);
-            FileRotate::new(&self.path, scheme, ContentLimit::None, Compression::None, Some(options())).rotate()?;
+            FileRotate::new(&self.path, scheme, ContentLimit::None, Compression::None, Some(options()))
+                .rotate()?;
             (self.file, self.size) = append(&self.path)?;
         }
         drop(lock);
@@ -108,7 +109,8 @@ impl Redactor {
     pub fn add(&self, secret: &Secret) {
         let value = secret.expose();
         let json = serde_json::Value::from(value).to_string();
-        let lines = value.lines().map(str::trim).filter(|line| value.contains('\n') && !line.starts_with("-----"));
+        let lines =
+            value.lines().map(str::trim).filter(|line| value.contains('\n') && !line.starts_with("-----"));
         let forms = [value.trim(), json.trim_matches('"')].into_iter().chain(lines);
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         for form in forms.filter(|f| f.chars().count() >= SHORTEST) {

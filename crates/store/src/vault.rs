@@ -62,7 +62,7 @@ impl Vault {
     }
 
     fn listed(&self) -> Result<Listed, SecretError> {
-        match atomic::read(&self.home.secrets_json()).map_err(failed)? {
+        match atomic::read(&self.home.secrets_json()).map_err(|e| failed(&e))? {
             None => Ok(Listed::default()),
             Some(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
                 SecretError::Failed(format!("{} is damaged: {e}", self.home.secrets_json().display()))
@@ -72,8 +72,8 @@ impl Vault {
 
     /// Changes the list under its lock; `change` says whether there is something to write.
     fn list(&self, change: impl Fn(&mut Listed) -> bool) -> Result<Listed, SecretError> {
-        self.home.prepare().map_err(failed)?;
-        let _lock = FileLock::take(&self.home.run().join("secrets.lock")).map_err(failed)?;
+        self.home.prepare().map_err(|e| failed(&e))?;
+        let _lock = FileLock::take(&self.home.run().join("secrets.lock")).map_err(|e| failed(&e))?;
         let mut listed = self.listed()?;
         let fresh = listed.home_id.is_empty();
         if fresh {
@@ -81,13 +81,14 @@ impl Vault {
         }
         if change(&mut listed) || fresh {
             let bytes = serde_json::to_vec_pretty(&listed).map_err(|e| SecretError::Failed(e.to_string()))?;
-            atomic::write(&self.home.secrets_json(), &bytes).map_err(failed)?;
+            atomic::write(&self.home.secrets_json(), &bytes).map_err(|e| failed(&e))?;
         }
         Ok(listed)
     }
 
     fn read(&self, account: &str) -> Result<Option<String>, SecretError> {
-        let text = |bytes| String::from_utf8(bytes).map_err(|_| SecretError::Failed("an entry is no text".into()));
+        let text =
+            |bytes| String::from_utf8(bytes).map_err(|_| SecretError::Failed("an entry is no text".into()));
         let Some(head) = self.keychain.get(account)?.map(text).transpose()? else { return Ok(None) };
         let Some(split) = Split::parse(&head) else { return Ok(Some(head)) };
         let mut value = Vec::new();
@@ -160,13 +161,14 @@ fn account(listed: &Listed, id: &SecretId) -> String {
     format!("{}/{id}", listed.home_id)
 }
 
-fn failed(error: StoreError) -> SecretError {
+fn failed(error: &StoreError) -> SecretError {
     SecretError::Failed(error.to_string())
 }
 
 /// `EVI_SECRET_<ID>`: the id in capitals, what is neither letter nor digit as `_`.
 fn variable(id: &SecretId) -> String {
-    let id = id.as_str().chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
+    let id =
+        id.as_str().chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
     "EVI_SECRET_".chars().chain(id).collect()
 }
 
@@ -212,7 +214,8 @@ impl SecretStore for Vault {
             return Ok(());
         }
         let account = account(&listed, id);
-        let split = self.keychain.get(&account)?.and_then(|head| Split::parse(std::str::from_utf8(&head).ok()?));
+        let split =
+            self.keychain.get(&account)?.and_then(|head| Split::parse(std::str::from_utf8(&head).ok()?));
         // A locked keychain deletes nothing and says so only of a write.
         self.probe()?;
         self.keychain.delete(&account)?;

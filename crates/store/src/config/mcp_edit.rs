@@ -21,6 +21,7 @@ use crate::StoreError;
 pub(crate) struct McpEdit {
     root: CstRootNode,
     file: String,
+    was_empty: bool,
 }
 
 /// Where the servers are: a list, or an object by name.
@@ -64,13 +65,13 @@ impl McpEdit {
         super::mcp_read::read(source).map_err(StoreError::Malformed)?;
         let root = CstRootNode::parse(source.text(), &dialect())
             .map_err(|e| StoreError::Malformed(source.unusable(e.range().start, e.kind().to_string())))?;
-        Ok(Self { root, file })
+        Ok(Self { root, file, was_empty: source.text().trim().is_empty() })
     }
 
     /// The text as it is now. A file that was empty gets a last line end.
     pub(crate) fn text(&self) -> String {
         let mut text = self.root.to_string();
-        if !text.ends_with('\n') && self.root.value().is_some_and(|v| v.next_sibling().is_none()) {
+        if self.was_empty && !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         text
@@ -136,7 +137,8 @@ impl McpEdit {
             Some(container) => container,
             None if self.root.value().is_none() => Container::List(self.root.array_value_or_set()),
             None => {
-                let root = self.root.object_value().ok_or_else(|| self.unclear("not a list of servers".into()))?;
+                let root =
+                    self.root.object_value().ok_or_else(|| self.unclear("not a list of servers".into()))?;
                 // A key that is there with something else in it is not ours to replace.
                 let free = ROOT_KEYS.iter().all(|key| {
                     root.get(key).and_then(|p| p.value()).is_none_or(|v| v.as_null_keyword().is_some())
@@ -172,12 +174,9 @@ impl McpEdit {
             }
             return;
         };
-        let kind_key = match (entry.get("transport"), entry.get("type"), slot) {
-            (Some(_), _, _) => "transport",
-            (None, Some(_), _) => "type",
-            (None, None, Slot::Element(_)) => "transport",
-            (None, None, Slot::Property(_)) => "type",
-        };
+        let has = |key: &str| entry.get(key).is_some();
+        let in_list = matches!(slot, Slot::Element(_));
+        let kind_key = if has("transport") || (in_list && !has("type")) { "transport" } else { "type" };
         // What already says the same stays as it is written.
         let old = read_transport(&entry);
         match &spec.transport {
@@ -206,7 +205,9 @@ impl McpEdit {
                     set(&entry, kind_key, spec.transport.kind().into());
                 }
                 let old_headers = match &old {
-                    Some(TransportSpec::Http { headers, .. } | TransportSpec::Sse { headers, .. }) => Some(headers),
+                    Some(TransportSpec::Http { headers, .. } | TransportSpec::Sse { headers, .. }) => {
+                        Some(headers)
+                    }
                     _ => None,
                 };
                 set(&entry, "url", url.as_str().into());

@@ -148,7 +148,9 @@ impl Reader<'_> {
             }
         };
         let spec = match (own, is_own) {
-            (Some(own), false) => Err(self.source.problem(start, format!("another server has the name {own:?}"))),
+            (Some(own), false) => {
+                Err(self.source.problem(start, format!("another server has the name {own:?}")))
+            }
             (None, _) => transport.and_then(|_| Err(self.source.problem(start, "this server has no name"))),
             (Some(_), true) => transport.map(|transport| UpstreamSpec { name: name.clone(), transport }),
         };
@@ -216,7 +218,9 @@ impl<'a, 'text> Fields<'a, 'text> {
             "stdio" => Ok(TransportSpec::Stdio {
                 command: command.ok_or_else(|| match url {
                     Some(_) => needs("command"),
-                    None => self.source.problem(self.entry.start(), "neither \"command\" nor \"url\" is given"),
+                    None => {
+                        self.source.problem(self.entry.start(), "neither \"command\" nor \"url\" is given")
+                    }
                 })?,
                 args: self.args()?,
                 env: self.texts("env")?,
@@ -235,7 +239,9 @@ impl<'a, 'text> Fields<'a, 'text> {
 
     /// `transport`, or its synonym `type`.
     fn kind(&self) -> Read<Option<&'static str>> {
-        let Some(key) = ["transport", "type"].into_iter().find(|k| self.get(k).is_some()) else { return Ok(None) };
+        let Some(key) = ["transport", "type"].into_iter().find(|k| self.get(k).is_some()) else {
+            return Ok(None);
+        };
         let Some(text) = self.text(key)? else { return Ok(None) };
         let word: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
         match word.to_ascii_lowercase().as_str() {
@@ -243,10 +249,9 @@ impl<'a, 'text> Fields<'a, 'text> {
             "stdio" | "local" => Ok(Some("stdio")),
             "http" | "streamablehttp" => Ok(Some("http")),
             "sse" => Ok(Some("sse")),
-            _ => Err(self.source.problem(
-                self.start(key),
-                format!("unknown {key} {text:?}: expected stdio, http or sse"),
-            )),
+            _ => Err(self
+                .source
+                .problem(self.start(key), format!("unknown {key} {text:?}: expected stdio, http or sse"))),
         }
     }
 
@@ -291,8 +296,11 @@ impl<'a, 'text> Fields<'a, 'text> {
                 .map(|p| match scalar(&p.value) {
                     Some(text) => Ok((p.name.as_str().to_owned(), modern_reference(text))),
                     None => {
-                        let message =
-                            format!("{:?} in {key:?} must be text, found {}", p.name.as_str(), kind(&p.value));
+                        let message = format!(
+                            "{:?} in {key:?} must be text, found {}",
+                            p.name.as_str(),
+                            kind(&p.value)
+                        );
                         Err(self.source.problem(p.value.start(), message))
                     }
                 })
@@ -307,7 +315,11 @@ pub(crate) fn modern_reference(text: String) -> String {
     let Some(name) = text.strip_prefix("env:") else { return text };
     let mut chars = name.chars();
     let head = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    if head && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') { format!("${{env:{name}}}") } else { text }
+    if head && chars.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        format!("${{env:{name}}}")
+    } else {
+        text
+    }
 }
 
 /// A text, or a number or truth value as the text that was meant.

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evi_domain::{
-    Config, ConfigProblem, GatewayConfig, LlmConfig, Policy, Profile, Rule, ShareMode, ToolsConfig, UpstreamName,
+    Config, ConfigProblem, GatewayConfig, LlmConfig, Policy, Profile, Rule, ShareMode, ToolsConfig,
+    UpstreamName,
 };
 use toml_edit::{Document, Item, Table, TableLike, Value};
 
@@ -43,7 +44,8 @@ pub(crate) fn read(source: Option<&Source>, config: &mut Config) -> Vec<ConfigPr
 /// When it is not TOML as a whole.
 pub(crate) fn parse(source: &Source) -> Result<Document<&str>, ConfigProblem> {
     Document::parse(source.text()).map_err(|e| {
-        source.unusable(e.span().map_or(0, |s| s.start), e.message().trim().replace('\n', ", ").to_lowercase())
+        source
+            .unusable(e.span().map_or(0, |s| s.start), e.message().trim().replace('\n', ", ").to_lowercase())
     })
 }
 
@@ -62,7 +64,9 @@ pub(crate) fn shared(value: &Value) -> Result<(&str, Option<ShareMode>), &'stati
         return Ok((name, None));
     }
     let Some(table) = value.as_inline_table() else { return Err("a server's name or { name, mode }") };
-    let Some(name) = table.get("name").and_then(Value::as_str) else { return Err("{ name, mode } with a text name") };
+    let Some(name) = table.get("name").and_then(Value::as_str) else {
+        return Err("{ name, mode } with a text name");
+    };
     match table.get("mode") {
         None => Ok((name, None)),
         Some(mode) => match mode.as_str() {
@@ -101,7 +105,13 @@ impl<'a> Reader<'a> {
         table
     }
 
-    fn value<T>(&mut self, table: Section<'a>, key: &str, wanted: &str, read: impl Fn(&'a Item) -> Option<T>) -> Option<T> {
+    fn value<T>(
+        &mut self,
+        table: Section<'a>,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&'a Item) -> Option<T>,
+    ) -> Option<T> {
         let item = table.get(key)?;
         let value = read(item);
         if value.is_none() {
@@ -134,7 +144,9 @@ impl<'a> Reader<'a> {
         for value in list {
             match value.as_str() {
                 Some(text) => texts.push(text.to_owned()),
-                None => self.wrong(value.span(), format!("{key:?} must hold texts, found {}", value.type_name())),
+                None => {
+                    self.wrong(value.span(), format!("{key:?} must hold texts, found {}", value.type_name()));
+                }
             }
         }
         Some(texts)

@@ -88,7 +88,12 @@ impl TomlEdit {
             }
             table = table.get_mut(key).and_then(Item::as_table_like_mut).ok_or_else(|| {
                 let message = format!("{key:?} is not a table");
-                StoreError::Unclear(ConfigProblem { file: file.clone(), at: None, message, whole_file: false })
+                StoreError::Unclear(ConfigProblem {
+                    file: file.clone(),
+                    at: None,
+                    message,
+                    whole_file: false,
+                })
             })?;
         }
         Ok(Some(table))
@@ -112,7 +117,12 @@ impl TomlEdit {
             Some(old) if old.is_none() => *old = Item::Value(new),
             Some(_) => {
                 let message = format!("{shown} is a table");
-                return Err(StoreError::Unclear(ConfigProblem { file, at: None, message, whole_file: false }));
+                return Err(StoreError::Unclear(ConfigProblem {
+                    file,
+                    at: None,
+                    message,
+                    whole_file: false,
+                }));
             }
         }
         Ok(())
@@ -190,7 +200,10 @@ fn element(upstream: &UpstreamName, mode: ShareMode, spell_out: bool) -> Value {
 /// Appends an element in the manner of those that are there: one a line where they are.
 fn push(list: &mut Array, value: Value) {
     match list.iter().last().map(|last| last.decor().clone()) {
-        Some(decor) if list.len() > 1 || decor.prefix().and_then(|p| p.as_str()).is_some_and(|p| p.contains('\n')) => {
+        Some(decor)
+            if list.len() > 1
+                || decor.prefix().and_then(|p| p.as_str()).is_some_and(|p| p.contains('\n')) =>
+        {
             let mut value = value;
             // A comment above the last element is about that one.
             let prefix = decor.prefix().and_then(|p| p.as_str()).unwrap_or_default();

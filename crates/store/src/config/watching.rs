@@ -178,7 +178,9 @@ fn relevant(home: &Home) -> impl Fn(&Path) -> bool + Send + 'static {
             let (config, mcp) = (home.config_toml(), home.mcp_json());
             home.root().starts_with(path)
                 || path.starts_with(home.plugins())
-                || [&config, &mcp, &atomic::follow(&config), &atomic::follow(&mcp)].into_iter().any(|f| f == path)
+                || [&config, &mcp, &atomic::follow(&config), &atomic::follow(&mcp)]
+                    .into_iter()
+                    .any(|f| f == path)
         })
     }
 }

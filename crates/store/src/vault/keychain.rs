@@ -132,7 +132,9 @@ fn words(error: &keyring::Error) -> SecretError {
         keyring::Error::BadEncoding(_) | keyring::Error::BadDataFormat(..) => {
             SecretError::Failed("an entry is not readable".to_owned())
         }
-        keyring::Error::Ambiguous(_) => SecretError::Failed("there are several entries of one name".to_owned()),
+        keyring::Error::Ambiguous(_) => {
+            SecretError::Failed("there are several entries of one name".to_owned())
+        }
         other => SecretError::Failed(other.to_string()),
     }
 }
