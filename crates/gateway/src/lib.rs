@@ -7,6 +7,7 @@ mod changes;
 mod clients;
 mod error;
 mod flights;
+mod front;
 mod guard;
 mod headers;
 mod http;

@@ -101,7 +101,7 @@ struct Session {
 
 impl Talk {
     async fn run(mut self, read: impl AsyncRead) -> io::Result<()> {
-        let lines = FramedRead::new(read, Lines::default());
+        let lines = FramedRead::new(read, Lines::up_to(MAX_LINE));
         tokio::pin!(lines);
         let ended = loop {
             tokio::select! {
@@ -242,10 +242,17 @@ enum Line {
 }
 
 /// Splits bytes into lines. A line that is too long is reported once and skipped; empty ones are nothing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Lines {
+    limit: usize,
     searched: usize,
     skipping: bool,
+}
+
+impl Lines {
+    fn up_to(limit: usize) -> Self {
+        Self { limit, searched: 0, skipping: false }
+    }
 }
 
 impl Decoder for Lines {
@@ -256,7 +263,7 @@ impl Decoder for Lines {
         loop {
             let found = buffer[self.searched..].iter().position(|b| *b == b'\n').map(|n| n + self.searched);
             let Some(end) = found else {
-                if self.skipping || buffer.len() > MAX_LINE {
+                if self.skipping || buffer.len() > self.limit {
                     // What is too long is not kept, either.
                     let report = !self.skipping;
                     self.skipping = true;
@@ -273,7 +280,7 @@ impl Decoder for Lines {
             if std::mem::take(&mut self.skipping) || line.trim_ascii().is_empty() {
                 continue;
             }
-            if line.len() > MAX_LINE {
+            if line.len() > self.limit {
                 return Ok(Some(Line::TooLong));
             }
             return Ok(Some(Line::Text(line.freeze())));
@@ -288,5 +295,41 @@ impl Decoder for Lines {
         let rest = buffer.split();
         let nothing = self.skipping || rest.trim_ascii().is_empty();
         Ok((!nothing).then(|| Line::Text(rest.freeze())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(pieces: &[&str]) -> Vec<String> {
+        let (mut lines, mut buffer, mut out) = (Lines::up_to(8), BytesMut::new(), Vec::new());
+        let text = |line| match line {
+            Line::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
+            Line::TooLong => "too long".to_owned(),
+        };
+        for piece in pieces {
+            buffer.extend_from_slice(piece.as_bytes());
+            while let Some(line) = lines.decode(&mut buffer).unwrap() {
+                out.push(text(line));
+            }
+        }
+        while let Some(line) = lines.decode_eof(&mut buffer).unwrap() {
+            out.push(text(line));
+        }
+        out
+    }
+
+    #[test]
+    fn lines_are_found_however_the_bytes_come() {
+        assert_eq!(split(&["a", "b\n\n \r\nc", "d\n", "e"]), ["ab", "cd", "e"]);
+        assert_eq!(split(&["12345678\n", "\n"]), ["12345678"]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_reported_once_and_the_next_one_is_read() {
+        assert_eq!(split(&["123456789\nok\n"]), ["too long", "ok"]);
+        assert_eq!(split(&["1234567", "89", "0", "1234567890\nok", "\n"]), ["too long", "ok"]);
+        assert_eq!(split(&["1234567890", "12345"]), ["too long"]);
     }
 }
