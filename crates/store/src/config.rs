@@ -56,7 +56,7 @@ struct Inner {
 impl ConfigStore {
     /// Opens a home, which need not exist, and loads it.
     pub fn open(home: Home) -> Self {
-        let loaded = watch::Sender::new(Arc::new(load(&home)));
+        let loaded = watch::Sender::new(Arc::new(load(&home, None)));
         Self {
             inner: Arc::new(Inner {
                 home,
@@ -72,13 +72,14 @@ impl ConfigStore {
         &self.inner.home
     }
 
-    /// Reads the files now, without changing what is current.
+    /// Reads the files now, without changing what is current and without what was read before.
     pub fn load(&self) -> (Config, Vec<ConfigProblem>) {
-        let Loaded { config, problems } = load(&self.inner.home);
+        let Loaded { config, problems } = load(&self.inner.home, None);
         (config, problems)
     }
 
-    /// What was loaded last.
+    /// What was loaded last. While a file cannot be read as a whole, what it said before stays in effect here,
+    /// beside the problem.
     pub fn current(&self) -> Arc<Loaded> {
         self.inner.loaded.borrow().clone()
     }
@@ -93,7 +94,7 @@ impl ConfigStore {
         // One at a time, so that an older state never goes over a newer one; and not inside of `send_if_modified`,
         // where readers would wait for the disk.
         let turn = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = Arc::new(load(&self.inner.home));
+        let fresh = Arc::new(load(&self.inner.home, Some(&self.current().config)));
         self.inner.loaded.send_if_modified(|current| {
             let differs = *current != fresh;
             if differs {
@@ -261,21 +262,31 @@ impl ConfigStore {
     }
 }
 
-fn load(home: &Home) -> Loaded {
-    let mut config = Config::default();
+/// Reads the files. What a file that cannot be read as a whole said last stays in effect: a slip of the pen in an
+/// editor must neither stop every server nor drop what is denied.
+fn load(home: &Home, last: Option<&Config>) -> Loaded {
     let mut problems = Vec::new();
-    let source = Source::read(&home.config_toml()).unwrap_or_else(|problem| {
-        problems.push(problem);
-        None
-    });
-    problems.extend(toml_read::read(source.as_ref(), &mut config));
+    let mut config = match Source::read(&home.config_toml()).and_then(|s| toml_read::read(s.as_ref())) {
+        Ok((config, more)) => {
+            problems.extend(more);
+            config
+        }
+        Err(problem) => {
+            problems.push(problem);
+            last.cloned().unwrap_or_else(toml_read::unknown)
+        }
+    };
     match Source::read(&home.mcp_json()).and_then(|s| s.as_ref().map(mcp_read::read).transpose()) {
         Ok(file) => {
             let file = file.unwrap_or_default();
             config.upstreams = file.entries;
             problems.extend(file.problems);
         }
-        Err(problem) => problems.push(problem),
+        Err(problem) => {
+            problems.push(problem);
+            config.upstreams = last.map_or_else(Vec::new, |l| l.upstreams.clone());
+            config.upstreams.retain(|e| e.plugin.is_none());
+        }
     }
     let (entries, more) = plugins::read(home);
     let free: Vec<UpstreamEntry> =

@@ -157,6 +157,11 @@ impl Split {
     }
 }
 
+/// Two processes that probe at once must not see each other's entry go.
+fn probe_account() -> String {
+    format!("probe/{}", std::process::id())
+}
+
 fn account(listed: &Listed, id: &SecretId) -> String {
     format!("{}/{id}", listed.home_id)
 }
@@ -214,10 +219,12 @@ impl SecretStore for Vault {
             return Ok(());
         }
         let account = account(&listed, id);
-        let split =
-            self.keychain.get(&account)?.and_then(|head| Split::parse(std::str::from_utf8(&head).ok()?));
-        // A locked keychain deletes nothing and says so only of a write.
-        self.probe()?;
+        let Some(head) = self.keychain.get(&account)? else {
+            // Hidden by a lock, or taken out by hand: only a write tells.
+            self.keychain.probe(&probe_account())?;
+            return self.list(|l| l.ids.remove(id)).map(drop);
+        };
+        let split = std::str::from_utf8(&head).ok().and_then(Split::parse);
         self.keychain.delete(&account)?;
         if let Some(split) = split {
             self.forget(&split, &account);
@@ -232,7 +239,7 @@ impl SecretStore for Vault {
         })
     }
 
-    /// Sets and deletes an entry `probe`: only a write tells a locked keychain from an empty one.
+    /// Takes 2 s at most and never asks on the screen; the answer is kept for a while.
     fn probe(&self) -> Result<(), SecretError> {
         let mut probed = self.probed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, result)) = &*probed
@@ -240,8 +247,7 @@ impl SecretStore for Vault {
         {
             return result.clone();
         }
-        let account = format!("probe/{}", std::process::id());
-        let result = self.keychain.set(&account, b"probe").and_then(|()| self.keychain.delete(&account));
+        let result = self.keychain.probe(&probe_account());
         *probed = Some((Instant::now(), result.clone()));
         result
     }
@@ -285,6 +291,10 @@ mod tests {
                 self.entries.lock().unwrap().remove(account);
             }
             Ok(())
+        }
+        fn probe(&self, account: &str) -> Result<(), SecretError> {
+            self.set(account, b"probe")?;
+            self.delete(account)
         }
     }
 

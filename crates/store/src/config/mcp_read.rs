@@ -45,7 +45,7 @@ pub(crate) struct McpFile {
 /// When it is not JSON, or its root is neither a list nor an object.
 pub(crate) fn read(source: &Source) -> Result<McpFile, ConfigProblem> {
     let parsed = parse_to_ast(source.text(), &CollectOptions::default(), &dialect())
-        .map_err(|e| source.unusable(e.range().start, lower(&e.kind().to_string())))?;
+        .map_err(|e| source.unusable(e.range().start, e.kind().to_string()))?;
     let mut reader = Reader { source, names: Names::default(), file: McpFile::default() };
     match &parsed.value {
         None => {}
@@ -348,9 +348,4 @@ fn kind(value: &Value<'_>) -> &'static str {
         Value::Array(_) => "a list",
         Value::NullKeyword(_) => "null",
     }
-}
-
-fn lower(message: &str) -> String {
-    let mut chars = message.chars();
-    chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }

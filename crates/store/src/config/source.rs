@@ -100,8 +100,15 @@ impl Source {
 
     /// A problem that makes the whole file unusable.
     pub(crate) fn unusable(&self, offset: usize, message: impl Into<String>) -> ConfigProblem {
-        ConfigProblem { whole_file: true, ..self.problem(offset, message) }
+        let problem = self.problem(offset, message);
+        ConfigProblem { whole_file: true, message: lower(&problem.message), ..problem }
     }
+}
+
+/// A library's sentence as the beginning of ours.
+fn lower(message: &str) -> String {
+    let mut chars = message.chars();
+    chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// Line and column of a byte offset, both from 1, the column in characters.

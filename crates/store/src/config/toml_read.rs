@@ -14,28 +14,32 @@ use super::{mcp_read::modern_reference, source::Source};
 /// What chat may use without a question where the file says nothing.
 const AUTO_APPROVE: [&str; 5] = ["fs", "code", "memory", "skills", "image"];
 
-/// Reads the whole file into `config`, whose `upstreams` are not touched.
-pub(crate) fn read(source: Option<&Source>, config: &mut Config) -> Vec<ConfigProblem> {
-    let mut problems = Vec::new();
-    let parsed = source.and_then(|source| match parse(source) {
-        Ok(document) => Some((source, document)),
-        Err(problem) => {
-            problems.push(problem);
-            None
-        }
-    });
-    let empty = (Source::of_text(String::new()), Table::new());
-    let mut reader = match &parsed {
-        Some((source, document)) => Reader { source, root: document.as_table(), problems },
-        None => Reader { source: &empty.0, root: &empty.1, problems },
+/// Reads the whole file, `None` for one that is not there. The `upstreams` are not in it.
+///
+/// # Errors
+/// When it is not TOML as a whole.
+pub(crate) fn read(source: Option<&Source>) -> Result<(Config, Vec<ConfigProblem>), ConfigProblem> {
+    let nothing = Source::of_text(String::new());
+    let source = source.unwrap_or(&nothing);
+    let document = parse(source)?;
+    let mut reader = Reader { source, root: document.as_table(), problems: Vec::new() };
+    let config = Config {
+        tools: reader.tools(),
+        llm: reader.llm(),
+        policy: reader.policy(),
+        profiles: reader.profiles(),
+        gateway: reader.gateway(),
+        web_token: reader.section("web").and_then(|t| reader.text(t, "auth_token")).map(modern_reference),
+        upstreams: Vec::new(),
     };
-    config.tools = reader.tools();
-    config.llm = reader.llm();
-    config.policy = reader.policy();
-    config.gateway = reader.gateway();
-    config.web_token = reader.section("web").and_then(|t| reader.text(t, "auth_token")).map(modern_reference);
-    config.profiles = reader.profiles();
-    reader.problems
+    let mut problems = reader.problems;
+    problems.sort_by_key(|p| p.at);
+    Ok((config, problems))
+}
+
+/// What holds where the file is there and cannot be read: nothing is approved of itself.
+pub(crate) fn unknown() -> Config {
+    Config { profiles: BTreeMap::from([("default".to_owned(), Profile::default())]), ..Config::default() }
 }
 
 /// Parses the text.

@@ -39,6 +39,8 @@ pub(super) trait Keychain: Send + Sync {
     fn set(&self, account: &str, value: &[u8]) -> Result<(), SecretError>;
     /// None is no error.
     fn delete(&self, account: &str) -> Result<(), SecretError>;
+    /// Sets and deletes an entry: only a write tells a locked keychain from an empty one. Asks nobody.
+    fn probe(&self, account: &str) -> Result<(), SecretError>;
 }
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -58,9 +60,9 @@ impl SystemKeychain {
     /// when it comes back: their callers have gone.
     fn run<T: Send + 'static>(
         &self,
+        prompting: Prompting,
         work: impl FnOnce() -> Result<T, SecretError> + Send + 'static,
     ) -> Result<T, SecretError> {
-        let prompting = self.prompting;
         let (answer, answered) = sync_channel(1);
         let gone = Arc::new(AtomicBool::new(false));
         let job: Work = {
@@ -98,7 +100,7 @@ impl SystemKeychain {
 impl Keychain for SystemKeychain {
     fn get(&self, account: &str) -> Result<Option<Vec<u8>>, SecretError> {
         let account = account.to_owned();
-        self.run(move || match entry(&account)?.get_secret() {
+        self.run(self.prompting, move || match entry(&account)?.get_secret() {
             Ok(value) => Ok(Some(value)),
             Err(keyring::Error::NoEntry) => Ok(None),
             Err(other) => Err(words(&other)),
@@ -107,14 +109,22 @@ impl Keychain for SystemKeychain {
 
     fn set(&self, account: &str, value: &[u8]) -> Result<(), SecretError> {
         let (account, value) = (account.to_owned(), value.to_vec());
-        self.run(move || entry(&account)?.set_secret(&value).map_err(|e| words(&e)))
+        self.run(self.prompting, move || entry(&account)?.set_secret(&value).map_err(|e| words(&e)))
     }
 
     fn delete(&self, account: &str) -> Result<(), SecretError> {
         let account = account.to_owned();
-        self.run(move || match entry(&account)?.delete_credential() {
+        self.run(self.prompting, move || match entry(&account)?.delete_credential() {
             Ok(()) | Err(keyring::Error::NoEntry) => Ok(()),
             Err(other) => Err(words(&other)),
+        })
+    }
+
+    fn probe(&self, account: &str) -> Result<(), SecretError> {
+        let account = account.to_owned();
+        self.run(Prompting::Never, move || {
+            let entry = entry(&account)?;
+            entry.set_secret(b"probe").and_then(|()| entry.delete_credential()).map_err(|e| words(&e))
         })
     }
 }

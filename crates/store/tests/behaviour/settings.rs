@@ -115,7 +115,7 @@ fn a_malformed_file_is_told_by_line_and_never_written() {
         let store = scene.store();
         let loaded = store.current();
         assert_eq!((loaded.problems[0].at, loaded.problems[0].whole_file), (Some(at), true), "{text}");
-        assert!(loaded.config.policy.auto_approve.contains(&"fs".to_owned()), "defaults hold");
+        assert!(loaded.config.policy.auto_approve.is_empty(), "what is not known is not approved");
         let refused = store.config_set(&[(&["tools", "mcp"], true.into())]);
         assert!(matches!(refused, Err(StoreError::Malformed(p)) if p.at == Some(at)));
         assert!(matches!(store.config_unset(&["a"]), Err(StoreError::Malformed(_))));
@@ -235,4 +235,20 @@ fn both_files_are_edited_under_one_lock_and_a_new_file_is_private() {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(fs::metadata(scene.home.config_toml()).unwrap().permissions().mode() & 0o777, 0o600);
     }
+}
+
+#[test]
+fn a_slip_of_the_pen_stops_no_server_and_allows_nothing_that_was_denied() {
+    let scene = Scene::with_toml(FILE);
+    fs::write(scene.home.mcp_json(), r#"[{"name": "fs", "command": "x"}]"#).unwrap();
+    let store = scene.store();
+    let before = store.current();
+    fs::write(scene.home.config_toml(), "[tools").unwrap();
+    fs::write(scene.home.mcp_json(), "[{").unwrap();
+    let after = store.reload();
+    assert_eq!(after.config, before.config);
+    assert_eq!(after.problems.iter().filter(|p| p.whole_file).count(), 2);
+    assert!(store.load().0.upstreams.is_empty(), "a fresh look knows only the files");
+    fs::write(scene.home.mcp_json(), "[]").unwrap();
+    assert!(store.reload().config.upstreams.is_empty());
 }
