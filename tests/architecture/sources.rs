@@ -23,7 +23,9 @@ pub struct Dependency {
 }
 
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository").to_path_buf()
+    // Not env!(): a target folder that two checkouts share may give this test as the other one built it.
+    let tests = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo names this package's folder");
+    Path::new(&tests).parent().expect("tests/ lies in the repository").to_path_buf()
 }
 
 /// Every text file that is tracked, or would be by `git add`.
@@ -49,7 +51,7 @@ pub fn sources() -> Vec<Source> {
 }
 
 pub fn packages() -> Vec<Package> {
-    let metadata = Command::new(env!("CARGO"))
+    let metadata = Command::new("cargo")
         .current_dir(root())
         .args(["metadata", "--format-version", "1", "--no-deps"])
         .output()

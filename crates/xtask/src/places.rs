@@ -16,7 +16,9 @@ pub struct Places {
 
 impl Places {
     pub fn find() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        // Not env!(): a target folder that two checkouts share may give this program as the other one built it.
+        let manifest = env::var_os("CARGO_MANIFEST_DIR").context("start this program as cargo xtask")?;
+        let root = Path::new(&manifest)
             .ancestors()
             .nth(2)
             .context("the xtask crate is not two folders below the repository's root")?
