@@ -50,6 +50,9 @@ pub struct ModelCall {
     pub model_name: String,
     /// The tool as shown (`filesystem.list_directory`); the model's name when it is unknown.
     pub tool: String,
+    /// The server, for tools of servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// The arguments as the model gave them.
     pub arguments: Value,
 }

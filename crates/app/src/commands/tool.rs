@@ -1,0 +1,125 @@
+//! Tools: the list, the switch, a call by the person, its cancellation, the record of calls.
+
+use std::time::Instant;
+
+use evi_contract::*;
+use evi_domain::{CallContext, CallId, Caller, Owner, ToolAddress, ToolHost, names};
+use evi_store::ConfigValue;
+use serde_json::value::RawValue;
+
+use crate::{App, commands::upstream, guard::server_of, problem};
+
+/// The person's own surface leaves out what is switched off; the list shows it, with its switch.
+pub async fn tool_list(app: &App, _: Nothing) -> Result<ToolList, Problem> {
+    let loaded = app.config.current();
+    let config = &loaded.config;
+    let mut all: Vec<(ToolAddress, evi_domain::ToolDef, bool)> = Vec::new();
+    for (name, defs) in &app.upstreams.catalog().upstreams {
+        for def in defs.iter() {
+            let reads = def.hint("readOnlyHint") == Some(true);
+            all.push((ToolAddress::upstream(name.clone(), def.name()), def.clone(), reads));
+        }
+    }
+    for tool in app.builtins.tools() {
+        all.push((ToolAddress::builtin(tool.category, tool.def.name()), tool.def.clone(), tool.read_only));
+    }
+    let model_names = names::names(all.iter().map(|(address, _, _)| address), names::MODEL);
+    let client = Caller::Client { name: "".into(), exposure: evi_domain::Exposure::default() };
+    let shared = app.guard.surface(&client);
+    let tools = all
+        .into_iter()
+        .zip(model_names)
+        .map(|((address, def, read_only), model_name)| {
+            let name = address.to_string();
+            ToolRow {
+                enabled: !config.tools.disabled.contains(&name),
+                shared: shared.tools.iter().any(|t| t.address == address),
+                server: server_of(&address.owner),
+                category: match &address.owner {
+                    Owner::Builtin(category) => Some(category.to_string()),
+                    Owner::Upstream(_) => None,
+                },
+                title: def.title().map(str::to_owned),
+                description: def.description().unwrap_or_default().to_owned(),
+                input_schema: def.input_schema(),
+                read_only,
+                destructive: !read_only && def.hint("destructiveHint") == Some(true),
+                model_name,
+                name,
+            }
+        })
+        .collect();
+    let missing = upstream::rows(app)
+        .into_iter()
+        .filter(|row| {
+            row.enabled && !matches!(row.state, UpstreamStateView::Ready | UpstreamStateView::McpOff)
+        })
+        .map(|row| {
+            let problem = row.problem.unwrap_or_else(|| upstream::not_ready(&row.name, row.state));
+            MissingTools { server: row.name, problem }
+        })
+        .collect();
+    Ok(ToolList { tools, missing })
+}
+
+pub async fn tool_set_enabled(app: &App, params: ToolSwitch) -> Result<Nothing, Problem> {
+    let mut disabled = app.config.current().config.tools.disabled.clone();
+    let known = tool_list(app, Nothing {}).await?.tools.iter().any(|t| t.name == params.tool);
+    if !known && !disabled.contains(&params.tool) {
+        return Err(Problem::new(Code::UnknownTool, format!("unknown tool: {}", params.tool)));
+    }
+    disabled.retain(|t| *t != params.tool);
+    if !params.enabled {
+        disabled.push(params.tool);
+        disabled.sort();
+    }
+    app.write_config(vec![(vec!["tools", "disabled"], ConfigValue::List(disabled))]).await?;
+    Ok(Nothing {})
+}
+
+pub async fn tool_call(app: &App, params: ToolCallRequest) -> Result<CallView, Problem> {
+    if !params.arguments.is_object() {
+        return Err(
+            Problem::new(Code::InvalidInput, "the arguments are not a JSON object").field("arguments")
+        );
+    }
+    let raw = RawValue::from_string(params.arguments.to_string())
+        .map_err(|e| Problem::new(Code::Internal, e.to_string()))?;
+    let id = params.call.map_or_else(CallId::fresh, CallId::new);
+    let (context, _registered) = app.calls.register(&id, &app.cancel);
+    let began = Instant::now();
+    let context = CallContext { id: Some(id.clone()), cancel: context, progress: None };
+    let result =
+        app.guard.call(&Caller::Person, &params.tool, raw, context).await.map_err(|e| problem::call(&e))?;
+    Ok(CallView {
+        call: id.to_string(),
+        tool: params.tool,
+        outcome: if result.is_error() { "tool_error" } else { "ok" }.to_owned(),
+        text: result.to_model_text(),
+        result: result.to_value(),
+        took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+pub async fn call_cancel(app: &App, params: CallRef) -> Result<Nothing, Problem> {
+    // One that has ended is no error: the person pressed Cancel a moment too late.
+    app.calls.cancel(&CallId::new(params.call));
+    Ok(Nothing {})
+}
+
+pub async fn activity_list(app: &App, _: Nothing) -> Result<Vec<ActivityRow>, Problem> {
+    let journal = app.guard.journal.clone();
+    let entries = problem::blocking(move || Ok::<_, Problem>(journal.recent(200))).await?;
+    Ok(entries
+        .into_iter()
+        .map(|e| ActivityRow {
+            call: e.id.to_string(),
+            at_ms: e.at_ms,
+            caller: e.caller,
+            tool: e.tool,
+            arguments: e.arguments,
+            outcome: e.outcome,
+            took_ms: e.took_ms,
+        })
+        .collect())
+}

@@ -1,0 +1,137 @@
+//! Commands that start servers, or use those of a running eVi: list their tools, call one.
+
+use std::process::ExitCode;
+
+use evi_app::{
+    Front, Home, Options, Problem, Servers, Shell, arguments,
+    contract::{CallView, Code, ToolList, ToolRow, UpstreamRow, UpstreamStateView},
+    logging,
+};
+use serde_json::{Value, json};
+
+use crate::{args::Call, output};
+
+/// The application for one command. While `[tools] mcp` is off nobody runs the servers, so this command does.
+async fn open(home: Home) -> Result<Front, Problem> {
+    let on = evi_app::read_config(&home).0.tools.mcp;
+    let mut options = Options::new(home.clone(), Shell::Command);
+    logging::init(&home, &options.redactor, false);
+    if on {
+        return Front::open(options).await;
+    }
+    output::warning(&format!(
+        "tools.mcp is false in {}; servers are started for this command only",
+        home.config_toml().display()
+    ));
+    options.servers = Servers::Forced;
+    Front::alone(options).await
+}
+
+async fn ask<T: serde::de::DeserializeOwned>(
+    front: &Front,
+    command: &str,
+    params: Value,
+) -> Result<T, Problem> {
+    let answer = front.call(command, params).await?;
+    serde_json::from_value(answer)
+        .map_err(|e| Problem::new(Code::Attach, format!("the answer to {command} is not clear: {e}")))
+}
+
+/// `evi mcp list-tools`.
+pub async fn list(home: Home) -> Result<ExitCode, Problem> {
+    let front = open(home).await?;
+    let result = listed(&front).await;
+    front.shutdown().await;
+    let (tools, failed) = result?;
+    let mut lines: Vec<String> = tools
+        .tools
+        .iter()
+        .filter(|tool| tool.server.is_some())
+        .map(|tool| format!("{} — {}", tool.name, one_line(&tool.description)))
+        .collect();
+    lines.sort();
+    for line in &lines {
+        output::line(line);
+    }
+    for row in &failed {
+        report(row);
+    }
+    if lines.is_empty() && failed.is_empty() {
+        output::hint("there are no servers that are on; add one with: evi mcp add NAME COMMAND");
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn listed(front: &Front) -> Result<(ToolList, Vec<UpstreamRow>), Problem> {
+    let rows: Vec<UpstreamRow> = ask(front, "upstream_settle", json!({})).await?;
+    let tools: ToolList = ask(front, "tool_list", json!({})).await?;
+    let failed = rows
+        .into_iter()
+        .filter(|row| {
+            row.enabled && !matches!(row.state, UpstreamStateView::Ready | UpstreamStateView::Blocked)
+        })
+        .collect();
+    Ok((tools, failed))
+}
+
+fn report(row: &UpstreamRow) {
+    match &row.problem {
+        Some(problem) => {
+            output::failed(problem);
+        }
+        None => eprintln!("error: {} is not ready", row.name),
+    }
+    for line in row.stderr.iter().rev().take(10).rev() {
+        eprintln!("  {}: {line}", row.name);
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// `evi mcp call`.
+pub async fn call(home: Home, call: Call) -> Result<ExitCode, Problem> {
+    let front = open(home).await?;
+    let result = called(&front, &call).await;
+    front.shutdown().await;
+    let view = result?;
+    if call.json {
+        output::line(&serde_json::to_string_pretty(&view.result).unwrap_or_default());
+    } else {
+        output::line(&view.text);
+    }
+    Ok(if view.outcome == "ok" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn called(front: &Front, call: &Call) -> Result<CallView, Problem> {
+    let mut tools: ToolList = ask(front, "tool_list", json!({})).await?;
+    if find(&tools, &call.tool).is_none() {
+        // One of a server that is still on its way.
+        let rows: Vec<UpstreamRow> = ask(front, "upstream_settle", json!({})).await?;
+        tools = ask(front, "tool_list", json!({})).await?;
+        if find(&tools, &call.tool).is_none() {
+            // The tool's server may be the one that failed: say so, rather than that the tool is unknown.
+            let of = |row: &&UpstreamRow| call.tool.starts_with(&format!("{}.", row.name));
+            if let Some(problem) = rows.iter().find(of).and_then(|row| row.problem.clone()) {
+                return Err(problem);
+            }
+        }
+    }
+    let schema = find(&tools, &call.tool).map(|tool| tool.input_schema.clone()).unwrap_or_default();
+    let arguments = arguments::from_words(&call.arguments, &schema)?;
+    let id = format!("cli-{}", std::process::id());
+    let running = ask(front, "tool_call", json!({"tool": call.tool, "arguments": arguments, "call": id}));
+    tokio::pin!(running);
+    tokio::select! {
+        view = &mut running => view,
+        _ = tokio::signal::ctrl_c() => {
+            front.call("call_cancel", json!({"call": id})).await?;
+            running.await
+        }
+    }
+}
+
+fn find<'t>(tools: &'t ToolList, name: &str) -> Option<&'t ToolRow> {
+    tools.tools.iter().find(|tool| tool.name == name)
+}
