@@ -12,9 +12,13 @@ use evi_domain::{LogStream, StageKind, ToolDef, TransportSpec, UpstreamSpec};
 use rmcp::{
     RoleClient,
     model::{RequestId, SubscriptionFilter},
-    service::Peer,
+    service::{Peer, ServiceError},
 };
-use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -47,12 +51,8 @@ const CRASHES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What an actor is told.
-pub(crate) enum Command {
-    /// Stop and start anew.
-    Restart,
-    /// The same with another spec.
-    Respec(Box<UpstreamSpec>),
+/// What calls tell an actor. May be left out when too much comes at once.
+pub(crate) enum Note {
     /// Tell the server that nobody waits for this request any more.
     TellCancelled(RequestId),
     /// A call found this wrong with the connection.
@@ -62,9 +62,11 @@ pub(crate) enum Command {
 pub(crate) struct Actor {
     pub(crate) core: Arc<Core>,
     pub(crate) board: Arc<Board>,
-    pub(crate) spec: UpstreamSpec,
-    pub(crate) commands: mpsc::Receiver<Command>,
-    pub(crate) own_commands: mpsc::Sender<Command>,
+    /// What to run; every change means a new start, also one to the same spec.
+    pub(crate) orders: watch::Receiver<UpstreamSpec>,
+    pub(crate) notes: mpsc::Receiver<Note>,
+    /// For the links that this actor opens.
+    pub(crate) note_sender: mpsc::Sender<Note>,
     pub(crate) cancel: CancellationToken,
     /// What the server turned out to speak.
     pub(crate) era: Option<Era>,
@@ -74,8 +76,8 @@ pub(crate) struct Actor {
 enum End {
     /// For good.
     Stop,
-    /// Somebody wants a new one.
-    Again(Option<Box<UpstreamSpec>>),
+    /// Somebody wants a new one, or it is worth one at once.
+    Again,
     /// By itself; with how long it had been ready.
     Lost(Fault, Option<Duration>),
 }
@@ -84,36 +86,39 @@ impl Actor {
     /// Lives until it is cancelled.
     pub(crate) async fn run(mut self) {
         let mut crashes = 0;
+        let mut spec = self.orders.borrow_and_update().clone();
         loop {
-            let spec = match self.run_once().await {
+            match self.run_once(&spec).await {
                 End::Stop => return,
-                End::Again(spec) => spec,
+                End::Again => crashes = 0,
                 End::Lost(fault, ready_for) => {
                     if ready_for.is_some_and(|up| up >= STEADY) {
                         crashes = 0;
                     }
                     crashes += 1;
-                    let (fault, pause) = judge(fault, crashes);
+                    let (fault, pause) = judge(fault, ready_for.is_some(), crashes);
                     self.board.failed(&fault, ready_for.is_some());
                     match self.wait(pause).await {
-                        None => continue,
-                        Some(End::Again(spec)) => spec,
+                        None => {}
+                        Some(End::Again) => crashes = 0,
                         Some(_) => return,
                     }
                 }
-            };
-            crashes = 0;
-            if let Some(spec) = spec {
-                self.spec = *spec;
+            }
+            let ordered = self.orders.borrow_and_update().clone();
+            if ordered != spec {
+                spec = ordered;
                 self.era = None;
             }
+            // What calls said was about the connection that is gone.
+            while self.notes.try_recv().is_ok() {}
         }
     }
 
-    async fn run_once(&mut self) -> End {
+    async fn run_once(&mut self, spec: &UpstreamSpec) -> End {
         let mut live = Live::default();
         self.board.begin();
-        let ready = match self.start(&mut live).await {
+        let ready = match self.start(spec, &mut live).await {
             Ok(ready) => ready,
             Err(end) => {
                 live.stop().await;
@@ -143,8 +148,8 @@ impl Actor {
     }
 
     /// Until it is ready, or not.
-    async fn start(&mut self, live: &mut Live) -> Result<Ready, End> {
-        let Self { core, board, spec, commands, cancel, era, .. } = self;
+    async fn start(&mut self, spec: &UpstreamSpec, live: &mut Live) -> Result<Ready, End> {
+        let Self { core, board, orders, cancel, era, .. } = self;
         let lead = if *era == Some(Era::Legacy) { Lead::Initialize } else { Lead::Auto };
         let limit = match &spec.transport {
             TransportSpec::Stdio { command, .. } if process::fetches_first(command) => {
@@ -165,7 +170,7 @@ impl Actor {
         };
         let result = tokio::select! {
             biased;
-            end = told(commands, cancel) => return Err(end),
+            end = told(orders, cancel) => return Err(end),
             result = starting => result,
         };
         match result {
@@ -173,11 +178,9 @@ impl Actor {
                 *era = Some(ready.era);
                 Ok(ready)
             }
-            Ok(Err(fault)) => {
-                // It may have been replaced by one of the other era.
-                *era = None;
-                Err(End::Lost(fault, None))
-            }
+            // It may have been replaced by one of the other era.
+            Ok(Err(fault)) if era.take().is_some() && fault.is_disagreement() => Err(End::Again),
+            Ok(Err(fault)) => Err(End::Lost(fault, None)),
             Err(_) => {
                 let fault = match board.running_stage() {
                     Some(StageKind::Handshake) => {
@@ -194,13 +197,14 @@ impl Actor {
     /// While it is ready.
     async fn serve(&mut self, ready: Ready, live: &mut Live) -> End {
         let Ready { peer, wire, host, tools, introduction, era, announces, tools_changed } = ready;
-        let Self { core, board, commands, own_commands, cancel, .. } = self;
-        let link = Link::new(peer.clone(), Arc::clone(&wire), host.clone(), own_commands.clone());
+        let Self { core, board, orders, notes, note_sender, cancel, .. } = self;
+        let link = Link::new(peer.clone(), Arc::clone(&wire), host.clone(), note_sender.clone());
+        board.open(Arc::new(link));
         core.publish(&board.name, tools.clone());
-        board.ready(introduction, Arc::new(link));
+        board.ready(introduction);
         let mut tools = tools;
-        // Stands for the cancel notes under way; they end with this loop.
-        let mut notes = JoinSet::new();
+        // Cancels on their way to the server; they end with this loop.
+        let mut cancels = JoinSet::new();
         let mut refreshing: Option<Refresh> = None;
         let mut proving = false;
         let subscribed = async {
@@ -213,22 +217,19 @@ impl Actor {
         loop {
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return End::Stop,
-                command = commands.recv() => match command {
-                    None => return End::Stop,
-                    Some(Command::Restart) => return End::Again(None),
-                    Some(Command::Respec(spec)) => return End::Again(Some(spec)),
-                    Some(Command::TellCancelled(id)) => {
+                end = told(orders, cancel) => return end,
+                Some(note) = notes.recv() => match note {
+                    Note::TellCancelled(id) => {
                         let peer = peer.clone();
-                        notes.spawn(async move { Link::tell_cancelled(&peer, id, "the caller went away").await });
+                        cancels.spawn(async move { Link::tell_cancelled(&peer, id, "the caller went away").await });
                     }
-                    Some(Command::Suspect(fault @ Fault::SessionExpired)) => return End::Lost(fault, None),
-                    Some(Command::Suspect(_)) => {
+                    Note::Suspect(fault @ Fault::SessionExpired) => return End::Lost(fault, None),
+                    Note::Suspect(_) => {
                         proving = true;
                         refreshing = Some(refresh(&peer, &wire, board, CHECK_LIMIT, Duration::ZERO));
                     }
                 },
-                Some(_) = notes.join_next(), if !notes.is_empty() => {}
+                Some(_) = cancels.join_next(), if !cancels.is_empty() => {}
                 () = wire.ended.cancelled() => return End::Lost(ended(live, host.as_deref()).await, None),
                 status = process_end(live) => return End::Lost(Fault::Exited { status }, None),
                 () = tools_changed.notified(), if refreshing.is_none() => {
@@ -267,35 +268,29 @@ impl Actor {
 
     /// After a failure: until the pause is over (`None`), or somebody wants something.
     async fn wait(&mut self, pause: Option<Duration>) -> Option<End> {
-        let Self { commands, cancel, .. } = self;
+        let Self { orders, cancel, .. } = self;
         tokio::select! {
             biased;
-            end = told(commands, cancel) => Some(end),
+            end = told(orders, cancel) => Some(end),
             () = async { match pause { Some(pause) => sleep(pause).await, None => pending().await } } => None,
         }
     }
 }
 
-/// A command that ends what is under way.
-async fn told(commands: &mut mpsc::Receiver<Command>, cancel: &CancellationToken) -> End {
-    loop {
-        tokio::select! {
-            biased;
-            () = cancel.cancelled() => return End::Stop,
-            command = commands.recv() => match command {
-                None => return End::Stop,
-                Some(Command::Restart) => return End::Again(None),
-                Some(Command::Respec(spec)) => return End::Again(Some(spec)),
-                // About a connection that is gone.
-                Some(Command::TellCancelled(_) | Command::Suspect(_)) => {}
-            },
-        }
+/// What ends everything that is under way.
+async fn told(orders: &mut watch::Receiver<UpstreamSpec>, cancel: &CancellationToken) -> End {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => End::Stop,
+        order = orders.changed() => if order.is_ok() { End::Again } else { End::Stop },
     }
 }
 
 /// What to show, and when to try again; `None` for never by itself.
-fn judge(fault: Fault, crashes: u32) -> (Fault, Option<Duration>) {
+fn judge(fault: Fault, was_ready: bool, crashes: u32) -> (Fault, Option<Duration>) {
     match fault.outlook() {
+        // It worked a moment ago; a server that lost its sessions may say anything.
+        Outlook::Permanent if was_ready => (fault, Some(pause(crashes))),
         Outlook::Permanent | Outlook::Locked => (fault, None),
         Outlook::Crash if crashes >= CRASHES => {
             (Fault::CrashLoop { times: crashes, last: fault.to_string() }, None)
@@ -369,13 +364,17 @@ async fn follow_changes(peer: &Peer<RoleClient>, changed: impl Fn()) {
     let mut again = Duration::from_secs(1);
     loop {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        if let Ok(mut subscription) = peer.listen(filter).await {
-            again = Duration::from_secs(1);
-            while let Ok(Some(_)) = subscription.next().await {
+        match peer.listen(filter).await {
+            Ok(mut subscription) => {
+                while let Ok(Some(_)) = subscription.next().await {
+                    again = Duration::from_secs(1);
+                    changed();
+                }
+                // Something may change while nobody listens.
                 changed();
             }
-            // Something may have changed while nobody listened.
-            changed();
+            Err(ServiceError::McpError(_)) => return,
+            Err(_) => {}
         }
         sleep(again).await;
         again = (again * 2).min(LONGEST_PAUSE);
@@ -392,10 +391,10 @@ mod tests {
         assert!(pause(4) >= Duration::from_secs(3));
         assert!(pause(40) <= Duration::from_secs(75));
         let exited = || Fault::Exited { status: "code 1".into() };
-        assert!(judge(exited(), CRASHES - 1).1.is_some());
-        let (fault, pause) = judge(exited(), CRASHES);
+        assert!(judge(exited(), true, CRASHES - 1).1.is_some());
+        let (fault, pause) = judge(exited(), true, CRASHES);
         assert_eq!((fault.code(), pause), ("crash_loop", None));
         let refused = Fault::Refused { host: "h".into() };
-        assert!(judge(refused, 100).1.is_some());
+        assert!(judge(refused, false, 100).1.is_some());
     }
 }

@@ -134,14 +134,18 @@ impl Board {
         self.state().status.stages.iter().find(|s| s.state == StageState::Running).map(|s| s.kind)
     }
 
-    pub(crate) fn ready(&self, introduction: Introduction, link: Arc<Link>) {
+    /// Opens the way in. Before the catalogue has its tools, so that whoever finds a tool can call it.
+    pub(crate) fn open(&self, link: Arc<Link>) {
+        self.state().link = Some(link);
+    }
+
+    pub(crate) fn ready(&self, introduction: Introduction) {
         self.update(|state| {
             state.status.state = UpstreamState::Ready;
             state.status.failure = None;
             state.status.server = introduction.server;
             state.status.protocol = Some(introduction.version);
             state.status.tools = introduction.tools;
-            state.link = Some(link);
         });
     }
 

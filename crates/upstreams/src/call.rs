@@ -24,7 +24,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    actor::Command,
+    actor::Note,
     error::Fault,
     http,
     wire::{Mark, Ticket, Wire},
@@ -43,7 +43,7 @@ pub(crate) struct Link {
     pub(crate) wire: Arc<Wire>,
     /// Host and port, for a server behind HTTP.
     pub(crate) host: Option<String>,
-    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) notes: mpsc::Sender<Note>,
     running: watch::Sender<usize>,
     closed: CancellationToken,
     reason: Mutex<String>,
@@ -54,13 +54,13 @@ impl Link {
         peer: Peer<RoleClient>,
         wire: Arc<Wire>,
         host: Option<String>,
-        commands: mpsc::Sender<Command>,
+        notes: mpsc::Sender<Note>,
     ) -> Self {
         Self {
             peer,
             wire,
             host,
-            commands,
+            notes,
             running: watch::Sender::new(0),
             closed: CancellationToken::new(),
             reason: Mutex::default(),
@@ -122,7 +122,7 @@ struct Abandon<'a> {
 impl Drop for Abandon<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            let _ = self.link.commands.try_send(Command::TellCancelled(id));
+            let _ = self.link.notes.try_send(Note::TellCancelled(id));
         }
     }
 }
@@ -244,11 +244,17 @@ fn finish(name: &UpstreamName, ticket: &Ticket, result: &ServerResult) -> Result
 
 async fn explain(link: &Link, name: &UpstreamName, error: ServiceError) -> CallError {
     match error {
-        ServiceError::McpError(error) => CallError::Rpc {
-            code: i64::from(error.code.0),
-            message: error.message.into_owned(),
-            data: error.data,
-        },
+        ServiceError::McpError(error) => {
+            if link.host.is_some() && error.message.to_ascii_lowercase().contains("session") {
+                // Some servers that forgot the session say so in a body of their own.
+                let _ = link.notes.try_send(Note::Suspect(Fault::SessionDoubtful));
+            }
+            CallError::Rpc {
+                code: i64::from(error.code.0),
+                message: error.message.into_owned(),
+                data: error.data,
+            }
+        }
         ServiceError::Cancelled { .. } => CallError::Cancelled,
         ServiceError::TransportSend(error) => {
             let Some(fault) = sent_fault(&error, link.host.as_deref()) else {
@@ -260,7 +266,7 @@ async fn explain(link: &Link, name: &UpstreamName, error: ServiceError) -> CallE
                 }
                 ref fault => fault.to_string(),
             };
-            let _ = link.commands.try_send(Command::Suspect(fault));
+            let _ = link.notes.try_send(Note::Suspect(fault));
             CallError::Unavailable { upstream: name.to_string(), reason }
         }
         ServiceError::TransportClosed => link.unavailable_soon(name).await,

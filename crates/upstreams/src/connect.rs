@@ -15,7 +15,7 @@ use rmcp::{
     service::{ClientCacheConfig, NotificationContext, RequestContext, RunningService, serve_directly},
     transport::Transport,
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 
 use crate::{
     board::{Board, Introduction, tool_count},
@@ -36,6 +36,8 @@ use crate::{
 const OVERLAP_AFTER: Duration = Duration::from_secs(3);
 /// The same over HTTP, where one waits for the other.
 const HTTP_PROBE: Duration = Duration::from_secs(10);
+/// All of a handshake over HTTP, where every message waits for its answer.
+const HTTP_HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long a process may take to be seen to have ended once its output closed.
 const EXIT_LIMIT: Duration = Duration::from_secs(1);
 /// How long rmcp may take to close; over HTTP it sends a DELETE.
@@ -155,7 +157,7 @@ async fn connect_process(
         let pipe = Pipe::new(stdout, stdin, Arc::clone(&wire), board.log.clone());
         let mut transport = Tap::new(pipe, Arc::clone(&wire));
         let initialize_sent =
-            match shake(&mut transport, lead, &core.me(), OnSilence::Overlap(OVERLAP_AFTER)).await {
+            match shake(&mut transport, lead, &core.me(), OnSilence::Overlap(OVERLAP_AFTER), || ()).await {
                 Ok(agreed) => return settle(core, board, transport, wire, agreed, None, live).await,
                 Err(Broken::Fault(fault)) => return Err(fault),
                 Err(Broken::Closed { initialize_sent }) => initialize_sent,
@@ -186,15 +188,19 @@ async fn connect_http(
     live: &mut Live,
 ) -> Result<Ready, Fault> {
     let host = endpoint.host();
+    let reached = || {
+        if board.running_stage() == Some(StageKind::Started) {
+            board.stage_done(StageKind::Started, "reached".to_owned());
+            board.stage_runs(StageKind::Handshake);
+        }
+    };
     loop {
         let wire = Wire::new();
         let mut transport = Tap::new(endpoint.transport()?, Arc::clone(&wire));
-        match shake(&mut transport, lead, &core.me(), OnSilence::GiveUp(HTTP_PROBE)).await {
-            Ok(agreed) => {
-                board.stage_done(StageKind::Started, "reached".to_owned());
-                board.stage_runs(StageKind::Handshake);
-                return settle(core, board, transport, wire, agreed, Some(host), live).await;
-            }
+        let me = core.me();
+        let shaking = shake(&mut transport, lead, &me, OnSilence::GiveUp(HTTP_PROBE), reached);
+        match timeout(HTTP_HANDSHAKE, shaking).await.unwrap_or(Err(Broken::Silent)) {
+            Ok(agreed) => return settle(core, board, transport, wire, agreed, Some(host), live).await,
             Err(Broken::Silent) if lead == Lead::Auto => lead = Lead::Initialize,
             Err(Broken::Silent) => return Err(Fault::TimedOut { host }),
             Err(Broken::Closed { .. }) => {
@@ -202,23 +208,12 @@ async fn connect_http(
             }
             Err(Broken::Send(error)) => {
                 let fault = http::explain(&error, &host);
-                if !matches!(
-                    fault,
-                    Fault::Refused { .. }
-                        | Fault::HostNotFound { .. }
-                        | Fault::Tls { .. }
-                        | Fault::TimedOut { .. }
-                ) {
-                    board.stage_done(StageKind::Started, "reached".to_owned());
-                    board.stage_runs(StageKind::Handshake);
+                if !fault.is_out_of_reach() {
+                    reached();
                 }
                 return Err(fault);
             }
-            Err(Broken::Fault(fault)) => {
-                board.stage_done(StageKind::Started, "reached".to_owned());
-                board.stage_runs(StageKind::Handshake);
-                return Err(fault);
-            }
+            Err(Broken::Fault(fault)) => return Err(fault),
         }
     }
 }

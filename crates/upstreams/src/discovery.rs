@@ -101,8 +101,8 @@ async fn list_page(
     cursor: Option<String>,
 ) -> Result<Option<Page>, ListError> {
     let (ticket, _) = wire.open(false);
-    let mut request = ListToolsRequest::default();
-    request.params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+    let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+    let mut request = ListToolsRequest { params, ..ListToolsRequest::default() };
     request.extensions.insert(Mark { ticket: ticket.number, progress: false, arguments: None });
     let handle = peer
         .send_request_with_option(ClientRequest::ListToolsRequest(request), PeerRequestOptions::no_options())

@@ -64,6 +64,8 @@ pub(crate) enum Fault {
     Broken { host: String, reason: String },
     #[error("the server forgot the session")]
     SessionExpired,
+    #[error("the server may have forgotten the session")]
+    SessionDoubtful,
 }
 
 /// What follows from a fault.
@@ -115,8 +117,21 @@ impl Fault {
                 _ => "http_error",
             },
             Self::Broken { .. } => "connection_lost",
-            Self::SessionExpired => "session_expired",
+            Self::SessionExpired | Self::SessionDoubtful => "session_expired",
         }
+    }
+
+    /// Whether the server was not even there.
+    pub(crate) fn is_out_of_reach(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused { .. } | Self::HostNotFound { .. } | Self::Tls { .. } | Self::TimedOut { .. }
+        )
+    }
+
+    /// Whether the server and we do not understand each other.
+    pub(crate) fn is_disagreement(&self) -> bool {
+        matches!(self, Self::Rejected { .. } | Self::UnsupportedVersion { .. } | Self::NotMcp { .. })
     }
 
     /// Whether and how it is tried again.
@@ -134,6 +149,7 @@ impl Fault {
             | Self::TimedOut { .. }
             | Self::Broken { .. }
             | Self::SessionExpired
+            | Self::SessionDoubtful
             | Self::Status { status: 408 | 429 | 500..=599, .. } => Outlook::Passing,
             Self::SecretLocked(_) => Outlook::Locked,
             _ => Outlook::Permanent,
@@ -199,7 +215,9 @@ impl Fault {
                 _ => "check the address and the headers".to_owned(),
             },
             Self::Broken { .. } => "it is tried again by itself".to_owned(),
-            Self::SessionExpired => "a new session is being opened: try again".to_owned(),
+            Self::SessionExpired | Self::SessionDoubtful => {
+                "a new session is being opened: try again".to_owned()
+            }
         })
     }
 

@@ -75,19 +75,21 @@ pub(crate) enum Broken<E> {
     Fault(Fault),
 }
 
-/// Agrees with the server behind `transport`. Takes as long as the server does: bound it.
+/// Agrees with the server behind `transport`. Takes as long as the server does: bound it. `heard` is called when
+/// the first answer has come.
 pub(crate) async fn shake<T: Transport<RoleClient>>(
     transport: &mut T,
     lead: Lead,
     client: &Implementation,
     on_silence: OnSilence,
+    heard: impl FnOnce() + Send,
 ) -> Result<Agreed, Broken<T::Error>> {
-    let mut shaking = Shaking { transport, client, initialize_sent: false };
-    if lead == Lead::Initialize {
-        shaking.send_initialize().await?;
-        return shaking.receive(None).await;
-    }
+    let mut shaking = Shaking { transport, client, initialize_sent: false, heard: Some(heard) };
     match on_silence {
+        _ if lead == Lead::Initialize => {
+            shaking.send_initialize().await?;
+            shaking.receive(None).await
+        }
         OnSilence::Overlap(after) => {
             shaking.send_discover().await?;
             shaking.receive(Some(Instant::now() + after)).await
@@ -99,6 +101,7 @@ pub(crate) async fn shake<T: Transport<RoleClient>>(
                 shaking.first_word().await
             };
             let first = tokio::time::timeout(after, probe).await.map_err(|_| Broken::Silent)??;
+            shaking.hear();
             match shaking.judge(first).await? {
                 Some(agreed) => Ok(agreed),
                 None => shaking.receive(None).await,
@@ -107,13 +110,20 @@ pub(crate) async fn shake<T: Transport<RoleClient>>(
     }
 }
 
-struct Shaking<'a, T> {
+struct Shaking<'a, T, F> {
     transport: &'a mut T,
     client: &'a Implementation,
     initialize_sent: bool,
+    heard: Option<F>,
 }
 
-impl<T: Transport<RoleClient>> Shaking<'_, T> {
+impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F> {
+    fn hear(&mut self) {
+        if let Some(heard) = self.heard.take() {
+            heard();
+        }
+    }
+
     async fn send(&mut self, message: ClientJsonRpcMessage) -> Result<(), Broken<T::Error>> {
         self.transport.send(message).await.map_err(Broken::Send)
     }
@@ -155,6 +165,7 @@ impl<T: Transport<RoleClient>> Shaking<'_, T> {
                 }
             };
             let message = message.ok_or(Broken::Closed { initialize_sent: self.initialize_sent })?;
+            self.hear();
             if let Some(agreed) = self.judge(message).await? {
                 return Ok(agreed);
             }

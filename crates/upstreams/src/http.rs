@@ -163,10 +163,11 @@ fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)
 }
 
 fn tls_in(cause: &(dyn Error + 'static)) -> Option<String> {
-    let tls = cause
-        .downcast_ref::<rustls::Error>()
-        .or_else(|| cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>())?;
-    Some(plain(tls))
+    if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
+        return Some(plain(tls));
+    }
+    // An I/O error hides the error that it was made from.
+    tls_in(cause.downcast_ref::<io::Error>()?.get_ref()?)
 }
 
 /// The number in `HTTP 404 Not Found: …`, as rmcp writes it. The body behind it may say anything, so it is not

@@ -25,17 +25,17 @@ use tokio_util::{
 };
 
 use crate::{
-    actor::{Actor, Command},
+    actor::Actor,
     board::Board,
     call,
     log::{FileQueue, Log, file_name},
     pulse::Pulse,
 };
 
-/// Commands waiting for one actor.
-const COMMANDS: usize = 32;
+/// Notes of calls waiting for one actor.
+const NOTES: usize = 64;
 /// How long an orderly end of everything may take.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(13);
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(12);
 
 /// How upstreams are run.
 #[derive(Clone, Debug)]
@@ -142,9 +142,8 @@ struct Table {
 }
 
 struct Entry {
-    spec: UpstreamSpec,
     board: Arc<Board>,
-    commands: mpsc::Sender<Command>,
+    orders: watch::Sender<UpstreamSpec>,
     cancel: CancellationToken,
     done: CancellationToken,
     abort: AbortHandle,
@@ -209,12 +208,9 @@ impl Upstreams {
         }
         table.leaving.retain(|_, done| !done.is_cancelled());
         for (name, spec) in wanted {
-            match table.entries.get_mut(&name) {
-                Some(entry) if entry.spec == spec => {}
-                Some(entry) => {
-                    entry.spec = spec.clone();
-                    entry.tell(Command::Respec(Box::new(spec)), &self.inner.runtime);
-                }
+            match table.entries.get(&name) {
+                Some(entry) if *entry.orders.borrow() == spec => {}
+                Some(entry) => entry.order(Some(spec)),
                 None => {
                     let after = table.leaving.get(&name).cloned();
                     let entry = self.inner.start(spec, after);
@@ -280,7 +276,7 @@ impl Upstreams {
     /// Ends its process or session and starts it anew, also after it was left alone.
     pub fn restart(&self, name: &UpstreamName) {
         if let Some(entry) = lock(&self.inner.table).entries.get(name) {
-            entry.tell(Command::Restart, &self.inner.runtime);
+            entry.order(None);
         }
     }
 
@@ -300,7 +296,7 @@ impl Upstreams {
         let _ = timeout(within, waiting).await;
     }
 
-    /// Ends every upstream in order and waits for it, at most about 13 s; what then still runs is killed.
+    /// Ends every upstream in order and waits for it, at most about 12 s; what then still runs is killed.
     /// Nothing starts afterwards.
     pub async fn shutdown(&self) {
         self.inner.cancel.cancel();
@@ -328,14 +324,15 @@ impl Inner {
         let file = self.core.settings.log_dir.as_ref().map(|folder| folder.join(file_name(name.as_str())));
         let log = Log::new(file.zip(self.files.clone()), Some(self.core.pulse.clone()));
         let board = Arc::new(Board::new(name, log, self.core.pulse.clone()));
-        let (commands, receiver) = mpsc::channel(COMMANDS);
+        let (orders, receiver) = watch::channel(spec);
+        let (note_sender, notes) = mpsc::channel(NOTES);
         let (cancel, done) = (self.cancel.child_token(), CancellationToken::new());
         let actor = Actor {
             core: Arc::clone(&self.core),
             board: Arc::clone(&board),
-            spec: spec.clone(),
-            commands: receiver,
-            own_commands: commands.clone(),
+            orders: receiver,
+            notes,
+            note_sender,
             cancel: cancel.clone(),
             era: None,
         };
@@ -348,19 +345,18 @@ impl Inner {
             actor.run().await;
         };
         let abort = self.tasks.spawn_on(life, &self.runtime).abort_handle();
-        Entry { spec, board, commands, cancel, done, abort }
+        Entry { board, orders, cancel, done, abort }
     }
 }
 
 impl Entry {
-    fn tell(&self, command: Command, runtime: &Handle) {
+    fn order(&self, spec: Option<UpstreamSpec>) {
         // Shown at once, so that whoever waits for the end of the start does not see the old state.
         self.board.begin();
-        if let Err(mpsc::error::TrySendError::Full(command)) = self.commands.try_send(command) {
-            let commands = self.commands.clone();
-            drop(
-                runtime.spawn(async move { timeout(Duration::from_secs(10), commands.send(command)).await }),
-            );
-        }
+        self.orders.send_modify(|order| {
+            if let Some(spec) = spec {
+                *order = spec;
+            }
+        });
     }
 }

@@ -87,10 +87,12 @@ async fn run(
     stages[1].state = StageState::Running;
     let on_silence = OnSilence::Overlap(Duration::from_secs(3));
     let agreed =
-        shake(&mut transport, Lead::Initialize, &me, on_silence).await.map_err(|broken| match broken {
-            Broken::Fault(fault) => fault,
-            Broken::Closed { .. } | Broken::Silent | Broken::Send(_) => Fault::ClosedOutput,
-        })?;
+        shake(&mut transport, Lead::Initialize, &me, on_silence, || ()).await.map_err(
+            |broken| match broken {
+                Broken::Fault(fault) => fault,
+                Broken::Closed { .. } | Broken::Silent | Broken::Send(_) => Fault::ClosedOutput,
+            },
+        )?;
     done(&mut stages[1], format!("protocol {}", agreed.version), since);
     let since = Instant::now();
     stages[2].state = StageState::Running;

@@ -19,8 +19,10 @@ use tokio::{
 
 use crate::{error::Fault, log::Log, path, platform};
 
-/// How long it may take to end after its input closed, then after it was asked, then after it was killed.
+/// How long it may take to end after its input closed, and then after it was asked.
 const STEP: Duration = Duration::from_secs(2);
+/// How long the system may take to end it once it was killed.
+const KILL_LIMIT: Duration = Duration::from_secs(1);
 /// How long the rest of stderr may take after the end: a grandchild may hold it open.
 const STDERR_REST: Duration = Duration::from_millis(300);
 /// Bytes of a line of stderr; the log caps it further.
@@ -123,13 +125,13 @@ impl Process {
         Some(platform::describe(status))
     }
 
-    /// Ends the tree. Its input must be closed by now, which is the first request. At most about 6 s.
+    /// Ends the tree. Its input must be closed by now, which is the first request. At most about 5 s.
     pub(crate) async fn stop(&mut self) {
         if timeout(STEP, self.ended()).await.is_err() {
             let _ = platform::ask_to_end(self.child.as_ref());
             if timeout(STEP, self.ended()).await.is_err() {
                 let _ = self.child.start_kill();
-                let _ = timeout(STEP, self.ended()).await;
+                let _ = timeout(KILL_LIMIT, self.ended()).await;
             }
         }
         // What it started and left behind.

@@ -1,0 +1,10 @@
+//! What upstreams do with servers that behave and servers that do not. The servers are scripts in `../fixtures`.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod calls;
+mod http;
+mod lifecycle;
+mod start;
+mod support;
