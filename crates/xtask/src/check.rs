@@ -20,7 +20,7 @@ pub fn check(places: &Places) -> Result<()> {
     run(std::process::Command::new(deny).current_dir(root).args(["check", "bans", "licenses", "sources"]))?;
     generate::check(places)?;
     check_page(places)?;
-    run(cargo(root).args(["test", "--package", "evi-tests", "--test", "architecture"]))
+    run(cargo(root).args(["test", "--workspace", "--test", "architecture"]))
 }
 
 /// On CI a changed lock file means that the committed one was stale; a person at work may change it.

@@ -12,7 +12,12 @@ const OWN_VARIABLES: [&str; 3] = ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "
 /// Cargo, in the repository's root.
 pub fn cargo(root: &Path) -> Command {
     let mut command = Command::new("cargo");
-    command.current_dir(root);
+    without_own_variables(command.current_dir(root));
+    command
+}
+
+/// Takes out what cargo set for this program itself.
+pub fn without_own_variables(command: &mut Command) {
     for name in OWN_VARIABLES {
         command.env_remove(name);
     }
@@ -21,7 +26,6 @@ pub fn cargo(root: &Path) -> Command {
             command.env_remove(name);
         }
     }
-    command
 }
 
 /// npm, in the given project. On Windows npm is a script, which only the command interpreter starts.

@@ -4,9 +4,11 @@ use crate::command::{cargo, run};
 use crate::places::Places;
 use crate::stages::{self, Stage};
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where the page expects the contract's types.
 const TYPESCRIPT: &str = "ui/src/contract";
@@ -32,7 +34,7 @@ pub fn check(places: &Places) -> Result<()> {
     fs::create_dir_all(&fresh)?;
     write_typescript(places, &fresh)?;
     let (wanted, found) = (read_folder(&fresh)?, read_folder(&places.root.join(TYPESCRIPT))?);
-    let names: std::collections::BTreeSet<_> = wanted.keys().chain(found.keys()).collect();
+    let names: BTreeSet<_> = wanted.keys().chain(found.keys()).collect();
     let stale: Vec<_> = names.into_iter().filter(|name| wanted.get(*name) != found.get(*name)).collect();
     if !stale.is_empty() {
         let list: Vec<_> = stale.iter().map(|name| format!("{TYPESCRIPT}/{}", name.display())).collect();
@@ -43,9 +45,10 @@ pub fn check(places: &Places) -> Result<()> {
 
 /// The one place that knows how the contract generates its types.
 fn write_typescript(places: &Places, folder: &Path) -> Result<()> {
-    run(cargo(&places.root)
-        .args(["run", "--quiet", "--package", "evi-contract", "--example", "typescript", "--"])
-        .arg(folder))
+    // Chosen out of the workspace, so that it shares the dependencies with every other build.
+    run(cargo(&places.root).args(["build", "--workspace", "--example", "typescript"]))?;
+    let program = places.target.join("debug/examples").join(format!("typescript{EXE_SUFFIX}"));
+    run(Command::new(program).arg(folder).current_dir(&places.root))
 }
 
 fn read_folder(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {

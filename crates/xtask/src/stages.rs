@@ -1,6 +1,6 @@
 //! The test stages in their order, each timed; the first failure stops the run, and nothing is skipped silently.
 
-use crate::command::{cargo, is_on_path, output, run};
+use crate::command::{cargo, is_on_path, output, run, without_own_variables};
 use crate::places::Places;
 use crate::{check, page, peers, system};
 use anyhow::{Context, Result, bail};
@@ -112,28 +112,31 @@ impl Stage {
     }
 }
 
-/// The flows need peers and the session, so they have stages of their own.
+/// The flows need peers, so they have a stage of their own. Every stage asks for the whole workspace, because cargo
+/// would build the dependencies once more for another choice of packages.
 fn rust(places: &Places) -> Result<()> {
     let mut tests = cargo(&places.root);
     if has_nextest(places) {
         tests.args(["nextest", "run", "--workspace", "--no-fail-fast", "-E", "not binary(flows)"]);
-        run(&mut tests)
+        run(&mut tests)?;
+        run(cargo(&places.root).args(["test", "--workspace", "--doc"]))
     } else {
         tests.args(["test", "--workspace", "--no-fail-fast", "--exclude", "evi-tests"]);
         run(&mut tests)?;
-        run(cargo(&places.root).args(["test", "--package", "evi-tests", "--test", "architecture"]))
+        run(cargo(&places.root).args(["test", "--workspace", "--test", "architecture"]))
     }
 }
 
+/// In a session, because the real `evi` that flows start would otherwise reach into the person's own keychain.
 fn flows(places: &Places) -> Result<()> {
     page::build_programs(places)?;
-    let mut tests = cargo(&places.root);
-    if has_nextest(places) {
-        tests.args(["nextest", "run", "--workspace", "--no-fail-fast", "-E", "binary(flows)"]);
+    let choice: &[&str] = if has_nextest(places) {
+        &["nextest", "run", "--workspace", "--no-fail-fast", "-E", "binary(flows)"]
     } else {
-        tests.args(["test", "--package", "evi-tests", "--no-fail-fast", "--test", "flows"]);
-    }
-    run(tests.envs(peers::environment(places)?))
+        &["test", "--workspace", "--no-fail-fast", "--test", "flows"]
+    };
+    run(cargo(&places.root).args(["test", "--workspace", "--test", "flows", "--no-run"]))?;
+    run(in_session(places, "cargo").args(choice).envs(peers::environment(places)?))
 }
 
 fn has_nextest(places: &Places) -> bool {
@@ -146,9 +149,9 @@ fn keychain(places: &Places) -> Result<()> {
         bail!("{} is missing", test.display());
     }
     // Built outside, so that the session holds no compiler.
-    run(cargo(&places.root).args(["test", "--package", "evi-store", "--test", "keychain", "--no-run"]))?;
+    run(cargo(&places.root).args(["test", "--workspace", "--test", "keychain", "--no-run"]))?;
     let mut tests = in_session(places, "cargo");
-    tests.args(["test", "--package", "evi-store", "--test", "keychain"]);
+    tests.args(["test", "--workspace", "--test", "keychain"]);
     run(tests.env("EVI_TEST_KEYCHAIN", "1"))
 }
 
@@ -170,10 +173,13 @@ fn window(places: &Places, pictures: &Path) -> Result<()> {
     run(tests.envs(peers::environment(places)?).env("EVI_PICTURES", pictures))
 }
 
-/// The program, to be run in a desktop session of its own.
+/// The program, to be run in a desktop session of its own where that is possible: on Linux.
 fn in_session(places: &Places, program: &str) -> Command {
-    let mut command = Command::new("bash");
-    command.arg(places.session_script()).arg(program).current_dir(&places.root);
+    let mut command = if cfg!(target_os = "linux") { Command::new("bash") } else { Command::new(program) };
+    if cfg!(target_os = "linux") {
+        command.arg(places.session_script()).arg(program);
+    }
+    without_own_variables(command.current_dir(&places.root));
     command
 }
 
