@@ -81,3 +81,17 @@ fn quoted(word: std::borrow::Cow<'_, str>) -> String {
         word.into_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_end_names_the_whole_command() {
+        let error =
+            run(Command::new("cargo").args(["no-such-command", "two words"])).unwrap_err().to_string();
+        assert!(error.starts_with("cargo no-such-command 'two words'\n"), "{error}");
+        let error = run(&mut Command::new("no-such-program")).unwrap_err().to_string();
+        assert_eq!(error, "could not start: no-such-program");
+    }
+}

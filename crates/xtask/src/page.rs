@@ -56,14 +56,20 @@ pub fn install_locked(project: &Path, npm: impl Fn(&Path) -> Command) -> Result<
 /// `npm run build` in ui/, unless nothing that goes into the page changed.
 pub fn build(places: &Places) -> Result<()> {
     let ui = places.ui();
-    let mut hash = DefaultHasher::new();
-    hash_folder(&ui, true, &mut hash)?;
+    let hash = page_hash(&ui)?;
     let stamp = ui.join("node_modules/.evi-page");
-    if ui.join("dist/index.html").is_file() && is_stamped(&stamp, hash.finish()) {
+    if ui.join("dist/index.html").is_file() && is_stamped(&stamp, hash) {
         return Ok(());
     }
     run_command(npm(&ui).args(["run", "build"]))?;
-    write_stamp(&stamp, hash.finish())
+    write_stamp(&stamp, hash)
+}
+
+/// A number that changes with the name or content of any file the page is made of.
+fn page_hash(ui: &Path) -> Result<u64> {
+    let mut hash = DefaultHasher::new();
+    hash_folder(ui, true, &mut hash)?;
+    Ok(hash.finish())
 }
 
 fn hash_folder(folder: &Path, is_top: bool, hash: &mut DefaultHasher) -> Result<()> {
@@ -90,4 +96,39 @@ fn is_stamped(stamp: &Path, hash: u64) -> bool {
 
 fn write_stamp(stamp: &Path, hash: u64) -> Result<()> {
     fs::write(stamp, hash.to_string()).with_context(|| format!("could not write {}", stamp.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_built_again_only_when_something_in_it_changed() {
+        let ui = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = ui.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("src/main.ts", "a");
+        let before = page_hash(ui.path()).unwrap();
+        for harmless in ["dist/index.html", "node_modules/x.js", "tests/chat.spec.ts", "test-results/x.png"] {
+            write(harmless, "x");
+        }
+        assert_eq!(page_hash(ui.path()).unwrap(), before);
+        write("src/main.ts", "b");
+        let edited = page_hash(ui.path()).unwrap();
+        assert_ne!(edited, before);
+        fs::rename(ui.path().join("src/main.ts"), ui.path().join("src/start.ts")).unwrap();
+        assert_ne!(page_hash(ui.path()).unwrap(), edited);
+    }
+
+    #[test]
+    fn a_stamp_holds_only_for_the_hash_it_was_written_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let stamp = folder.path().join("stamp");
+        assert!(!is_stamped(&stamp, 7));
+        write_stamp(&stamp, 7).unwrap();
+        assert!(is_stamped(&stamp, 7) && !is_stamped(&stamp, 8));
+    }
 }

@@ -131,7 +131,7 @@ fn rust(places: &Places) -> Result<()> {
 fn flows(places: &Places) -> Result<()> {
     page::build_programs(places)?;
     let choice: &[&str] = if has_nextest(places) {
-        &["nextest", "run", "--workspace", "--no-fail-fast", "-E", "binary(flows)"]
+        &["nextest", "run", "--workspace", "--no-fail-fast", "--test", "flows"]
     } else {
         &["test", "--workspace", "--no-fail-fast", "--test", "flows"]
     };
@@ -195,4 +195,39 @@ fn files_ending_with(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_without_test_files_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(files_ending_with(&folder.path().join("missing"), ".test.mjs").is_err());
+        fs::write(folder.path().join("driver.mjs"), "").unwrap();
+        assert!(files_ending_with(folder.path(), ".test.mjs").unwrap_err().to_string().contains(".test.mjs"));
+        fs::write(folder.path().join("b.test.mjs"), "").unwrap();
+        fs::write(folder.path().join("a.test.mjs"), "").unwrap();
+        let found = files_ending_with(folder.path(), ".test.mjs").unwrap();
+        assert_eq!(found, [folder.path().join("a.test.mjs"), folder.path().join("b.test.mjs")]);
+    }
+
+    #[test]
+    fn a_whole_run_has_every_stage_under_the_name_that_ci_and_people_use() {
+        let names: Vec<_> = Stage::value_variants().iter().map(|stage| name_of(*stage)).collect();
+        let wanted = [
+            "setup",
+            "ui-install",
+            "ui-build",
+            "check",
+            "rust",
+            "peers",
+            "flows",
+            "keychain",
+            "browser",
+            "window",
+        ];
+        assert_eq!(names, wanted);
+    }
 }

@@ -164,3 +164,18 @@ fn check_node() -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_package_is_named_once_with_its_purpose() {
+        let mut names: Vec<_> = [BUILD, TEST, PACKAGE].concat().iter().map(|(name, _)| *name).collect();
+        assert!([BUILD, TEST, PACKAGE].concat().iter().all(|(_, purpose)| !purpose.is_empty()));
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}
