@@ -1,4 +1,4 @@
-// Theme and density: what the person chose, put on the root element. It styles nothing itself.
+// Theme, density and single-key shortcuts: what the person chose, put on the root element. It styles nothing itself.
 import { recall, remember } from "./storage";
 
 /** A theme, or the system's. */
@@ -7,9 +7,10 @@ export type Theme = "system" | "light" | "dark";
 export type Density = "normal" | "compact";
 
 /** The chosen look. */
-export const look = $state<{ theme: Theme; density: Density }>({
+export const look = $state<{ theme: Theme; density: Density; singleKeys: boolean }>({
   theme: recall<Theme>("theme", "system"),
   density: recall<Density>("density", "normal"),
+  singleKeys: recall("singleKeys", true),
 });
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -34,4 +35,10 @@ export function setDensity(density: Density): void {
   look.density = density;
   remember("density", density);
   applyLook();
+}
+
+/** Whether single letters are shortcuts; people who speak to their machine switch that off. */
+export function setSingleKeys(on: boolean): void {
+  look.singleKeys = on;
+  remember("singleKeys", on);
 }

@@ -1,0 +1,33 @@
+// The parts that pages are made of. Pages import from here and from nowhere deeper.
+import "./menu.css";
+
+export { default as Badge } from "./Badge.svelte";
+export { default as Button } from "./Button.svelte";
+export { default as Checkbox } from "./Checkbox.svelte";
+export { default as Code } from "./Code.svelte";
+export { default as CopyButton } from "./CopyButton.svelte";
+export { default as Dialog } from "./Dialog.svelte";
+export { default as Empty } from "./Empty.svelte";
+export { default as Field } from "./Field.svelte";
+export { default as IconButton } from "./IconButton.svelte";
+export { default as Kbd } from "./Kbd.svelte";
+export { default as Layer } from "./Layer.svelte";
+export { default as Menu } from "./Menu.svelte";
+export type { MenuItem } from "./Menu.svelte";
+export { default as Note } from "./Note.svelte";
+export { default as Palette } from "./Palette.svelte";
+export type { PaletteItem } from "./Palette.svelte";
+export { default as ProblemNote } from "./ProblemNote.svelte";
+export { roving } from "./roving";
+export { default as Segmented } from "./Segmented.svelte";
+export { default as Select } from "./Select.svelte";
+export { default as SplitPane } from "./SplitPane.svelte";
+export { default as Stages } from "./Stages.svelte";
+export { default as Status } from "./Status.svelte";
+export type { Tone } from "./Status.svelte";
+export { default as Switch } from "./Switch.svelte";
+export { default as Tabs } from "./Tabs.svelte";
+export { default as TextArea } from "./TextArea.svelte";
+export { default as TextField } from "./TextField.svelte";
+export { default as Toolbar } from "./Toolbar.svelte";
+export { default as Tooltip } from "./Tooltip.svelte";
