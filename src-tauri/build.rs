@@ -1,1 +1,5 @@
-fn main() { tauri_build::build() }
+//! Tauri's build step: reads `tauri.conf.json` and the capabilities.
+
+fn main() {
+    tauri_build::build();
+}

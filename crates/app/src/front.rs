@@ -53,17 +53,24 @@ struct Inner {
 }
 
 impl Front {
-    /// Owns the home, or attaches to who does; returns when one of them is true.
-    ///
-    /// # Errors
-    /// Neither within 30 s, or the application did not start.
-    pub async fn open(options: Options) -> Result<Self, Problem> {
+    /// Begins to own the home or to attach to who does, and returns at once; commands wait for it. Needs a tokio
+    /// runtime.
+    pub fn start(options: Options) -> Self {
         let front = Self::new(options);
         let keeper = front.clone();
         tokio::spawn(async move {
             keeper.keep().await;
             keeper.inner.ended.cancel();
         });
+        front
+    }
+
+    /// Owns the home, or attaches to who does; returns when one of them is true.
+    ///
+    /// # Errors
+    /// Neither within 30 s, or the application did not start.
+    pub async fn open(options: Options) -> Result<Self, Problem> {
+        let front = Self::start(options);
         front.seat(ENTER + SEAT).await?;
         Ok(front)
     }

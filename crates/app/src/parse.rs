@@ -29,7 +29,9 @@ pub fn parse(text: &str) -> ParsedUpstream {
 /// `"name": { … }`, as documentation often shows; a quoted program is not one.
 fn is_fragment(text: &str) -> bool {
     let mut parts = text.splitn(3, '"');
-    parts.next() == Some("") && parts.next().is_some() && parts.next().is_some_and(|rest| rest.trim_start().starts_with(':'))
+    parts.next() == Some("")
+        && parts.next().is_some()
+        && parts.next().is_some_and(|rest| rest.trim_start().starts_with(':'))
 }
 
 fn address(url: &str) -> UpstreamDraft {
