@@ -1,1 +1,14 @@
-fn main() {}
+//! The journeys through the whole house, as a person, a browser, a terminal and other applications make them, with
+//! real servers and real processes.
+
+mod bad_files;
+mod bad_servers;
+mod browser;
+mod chat;
+mod gateway;
+mod policy;
+mod secrets;
+mod serve;
+mod servers;
+mod terminal;
+mod two_places;

@@ -1,0 +1,97 @@
+//! One home, two places: a change made in one shows in the other without a restart.
+
+use evi_tests::{house, until};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_made_in_a_terminal_shows_in_the_open_window() {
+    let house = house().with_servers_on();
+    let person = house.opens().await;
+    let program = house.server("box", "plain");
+    let mut add =
+        vec!["mcp".to_owned(), "add".to_owned(), "box".to_owned(), program.command.clone(), "--".to_owned()];
+    add.extend(program.args.iter().cloned());
+    assert_eq!(house.evi(&add).await.status, 0);
+    person.sees("box", "ready").await;
+
+    house.evi(["mcp", "disable", "box"]).await.done();
+    person.sees("box", "off").await;
+    house.evi(["mcp", "enable", "box"]).await.done();
+    person.sees("box", "ready").await;
+    house.evi(["mcp", "remove", "box"]).await.done();
+    let none = |list: &serde_json::Value| list == &json!([]);
+    person.waits_for("the server to go", "upstream_list", json!({}), none).await;
+
+    // A switch in an editor, too.
+    house.writes("config.toml", "[tools]\nmcp = false\n");
+    let off = |info: &serde_json::Value| info["mcp_on"] == json!(false);
+    person.waits_for("servers to be off", "app_info", json!({}), off).await;
+    person.quits().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_made_in_the_page_shows_in_the_terminal_which_uses_the_running_server() {
+    let house = house();
+    let page = house.opens_page().await;
+    let draft = house.server("box", "plain").draft("box");
+    page.does("upstream_add", json!({"draft": draft, "turn_on_mcp": true})).await;
+    page.sees("box", "ready").await;
+    assert!(house.evi(["mcp", "list-servers"]).await.done().starts_with("on  box — "));
+    let said = house.evi(["mcp", "call", "box.look", "what=x", "count=3"]).await;
+    assert_eq!(said.done(), "{\"what\": \"x\", \"count\": 3}\n");
+    let listed = house.evi(["mcp", "list-tools"]).await.done();
+    assert!(listed.contains("box.look — Gives back its arguments\n"), "{listed}");
+    assert_eq!(house.notes("box"), ["started"], "the commands used the page's server");
+
+    // A command attached to the page can be added to and called at once: nobody waits for a watcher.
+    let second = house.server("second", "plain");
+    let mut add = vec![
+        "mcp".to_owned(),
+        "add".to_owned(),
+        "second".to_owned(),
+        second.command.clone(),
+        "--".to_owned(),
+    ];
+    add.extend(second.args.iter().cloned());
+    assert_eq!(house.evi(&add).await.status, 0);
+    assert_eq!(house.evi(["mcp", "call", "second.look", "what=y"]).await.done(), "{\"what\": \"y\"}\n");
+    page.does("upstream_set_enabled", json!({"name": "box", "enabled": false})).await;
+    until("the terminal to see the switch", || async {
+        let list = house.evi(["mcp", "list-servers"]).await.done();
+        list.starts_with("off box").then_some(())
+    })
+    .await;
+    assert_eq!(page.closes().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_that_opens_takes_the_home_over_from_the_page_and_gives_it_back() {
+    let house = house().with_servers_on();
+    let house = {
+        let program = house.server("box", "plain");
+        house.with_server("box", &program)
+    };
+    let page = house.opens_page().await;
+    page.sees("box", "ready").await;
+    let person = house.opens().await;
+    assert!(person.front().is_owner(), "a window is of higher rank than a page");
+    person.sees("box", "ready").await;
+    assert_eq!(
+        page.does("app_info", json!({})).await["shell"],
+        "desktop",
+        "the page shows the window's eVi now"
+    );
+    assert_eq!(
+        page.does("tool_call", json!({"tool": "box.look", "arguments": {"what": "z"}})).await["outcome"],
+        "ok"
+    );
+    assert_eq!(house.notes("box"), ["started", "ended", "started"], "never two at once");
+    person.quits().await;
+    until("the page to own the home again", || async {
+        let (status, info) = page.post("/api/app_info", &json!({})).await;
+        (status.is_success() && info["shell"] == "web").then_some(())
+    })
+    .await;
+    page.sees("box", "ready").await;
+    assert_eq!(page.closes().await, 0);
+}

@@ -1,0 +1,60 @@
+//! The foreign programs and eVi's own command, found through the variables of `cargo xtask test`. One that is missing
+//! fails the flow.
+
+use std::{path::PathBuf, process::Stdio};
+
+use serde_json::Value;
+
+use crate::{House, LIMIT, Program};
+
+fn named(variable: &str) -> PathBuf {
+    let path = std::env::var_os(variable)
+        .map(PathBuf::from)
+        .unwrap_or_else(|| panic!("{variable} is not set; run the flows with: cargo xtask test peers flows"));
+    assert!(
+        path.exists(),
+        "{variable} names {}, which is not there; run: cargo xtask test peers",
+        path.display()
+    );
+    path
+}
+
+/// The command `evi`.
+pub fn evi() -> PathBuf {
+    named("EVI_BIN")
+}
+
+/// The reference server for files, over the house's folder.
+pub fn filesystem(house: &House) -> Program {
+    let script = named("EVI_PEER_SERVERS").join("@modelcontextprotocol/server-filesystem/dist/index.js");
+    Program::new("node").arg(script.display()).arg(house.folder().display())
+}
+
+/// Runs MCP Inspector's command line and gives what it printed as JSON.
+///
+/// # Panics
+/// When it fails.
+pub async fn inspector(arguments: &[&str]) -> Value {
+    let (status, out, err) = run_inspector(arguments).await;
+    assert_eq!(status, 0, "mcp-inspector {arguments:?} failed\n{out}\n{err}");
+    serde_json::from_str(&out).unwrap_or_else(|e| panic!("mcp-inspector printed no JSON: {e}\n{out}\n{err}"))
+}
+
+/// Runs MCP Inspector's command line: exit status, output, error output.
+pub async fn run_inspector(arguments: &[&str]) -> (i32, String, String) {
+    let settings = tempfile::tempdir().unwrap();
+    let run = tokio::process::Command::new(named("EVI_PEER_NODE24"))
+        .arg(named("EVI_PEER_INSPECTOR"))
+        .arg("--cli")
+        .args(arguments)
+        // Its own files must not come from, or go to, the person's home.
+        .env("MCP_CATALOG_PATH", settings.path().join("mcp.json"))
+        .env("MCP_CLIENT_CONFIG_PATH", settings.path().join("client.json"))
+        .env("HOME", settings.path())
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(LIMIT, run).await.expect("mcp-inspector ends in time").unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
