@@ -80,6 +80,13 @@ impl Endpoint {
         };
         let result = match HttpGateway::start(self.host.clone(), settings).await {
             Ok(gateway) => {
+                let (mut clients, events) = (gateway.changed(), self.events.clone());
+                // Ends with the gateway, which holds the other end.
+                tokio::spawn(async move {
+                    while clients.changed().await.is_ok() {
+                        events.invalidate(&[Tag::Gateway]);
+                    }
+                });
                 running.gateway = Some(gateway);
                 running.problem = None;
                 Ok(())

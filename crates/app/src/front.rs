@@ -381,7 +381,7 @@ fn pump(
         while let Some(event) = events.next().await {
             let _ = to.send(event);
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

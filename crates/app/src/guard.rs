@@ -204,16 +204,7 @@ impl Guard {
         }
     }
 
-    fn record(
-        &self,
-        caller: &Caller,
-        tool: &str,
-        id: &CallId,
-        arguments: &str,
-        outcome: &str,
-        at_ms: u64,
-        began: Instant,
-    ) {
+    fn record(&self, caller: &Caller, id: &CallId, arguments: &str, ended: Ended<'_>) {
         let mut arguments = self.redactor.redact(arguments).into_owned();
         if arguments.len() > ARGUMENTS_KEPT {
             let cut = (0..=ARGUMENTS_KEPT).rev().find(|n| arguments.is_char_boundary(*n)).unwrap_or(0);
@@ -222,15 +213,23 @@ impl Guard {
         }
         self.journal.record(JournalEntry {
             id: id.clone(),
-            at_ms,
+            at_ms: ended.at_ms,
             caller: caller_name(caller),
-            tool: tool.to_owned(),
+            tool: ended.tool,
             arguments,
-            outcome: outcome.to_owned(),
-            took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            outcome: ended.outcome.to_owned(),
+            took_ms: u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX),
         });
         self.events.invalidate(&[Tag::Activity]);
     }
+}
+
+/// How a call ended, for the journal.
+struct Ended<'a> {
+    tool: String,
+    outcome: &'a str,
+    at_ms: u64,
+    took: Duration,
 }
 
 /// Tells a caller that asked for progress that the person is being asked; never ends.
@@ -244,7 +243,7 @@ async fn tell_that_we_wait(context: &CallContext) {
             let _ = progress.try_send(Progress { progress: f64::from(n) / 1000.0, total: None, message });
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// `chat`, `person`, or the client's name.
@@ -312,7 +311,8 @@ impl ToolHost for Guard {
                 Ok(_) => "ok",
                 Err(error) => error.code(),
             };
-            self.record(caller, &shown, &id, arguments.get(), outcome, at_ms, began);
+            let ended = Ended { tool: shown, outcome, at_ms, took: began.elapsed() };
+            self.record(caller, &id, arguments.get(), ended);
             result
         })
     }

@@ -19,7 +19,7 @@ use axum::{
 use evi_app::{Front, Problem, contract::Code, domain::Secret};
 use futures::{Stream, StreamExt};
 use serde_json::Value;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::broadcast::error::RecvError};
 use tokio_util::sync::CancellationToken;
 
 /// The largest body of a command.
@@ -141,16 +141,13 @@ async fn events(State(shared): State<Shared>) -> Sse<impl Stream<Item = Result<E
     let receiver = shared.front.events();
     let ended = shared.ended.clone();
     let events = futures::stream::unfold(receiver, |mut receiver| async move {
-        loop {
-            match receiver.recv().await {
-                Ok(event) => return Some((Ok(Event::default().data(event.to_string())), receiver)),
-                // A reader that missed some has to fetch again what it shows.
-                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
-                    return Some((Ok(Event::default().data(r#"{"kind":"lagged"}"#)), receiver));
-                }
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => return None,
-            }
-        }
+        let data = match receiver.recv().await {
+            Ok(event) => event.to_string(),
+            // A reader that missed some has to fetch again what it shows.
+            Err(RecvError::Lagged(_)) => r#"{"kind":"lagged"}"#.to_owned(),
+            Err(RecvError::Closed) => return None,
+        };
+        Some((Ok(Event::default().data(data)), receiver))
     });
     // The first line tells the page that it is connected.
     let hello = futures::stream::once(async { Ok(Event::default().comment("connected")) });

@@ -34,7 +34,7 @@ pub async fn gateway_get(app: &App, _: Nothing) -> Result<GatewayView, Problem> 
             .map(|c| ClientRow {
                 name: c.name,
                 version: c.version,
-                transport: c.transport.to_owned(),
+                transport: c.transport,
                 since_ms: c.since_ms,
                 last_call_ms: c.last_call_ms,
             })

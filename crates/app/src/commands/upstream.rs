@@ -375,12 +375,50 @@ async fn forget(app: &App, ids: Vec<SecretId>) {
 }
 
 pub async fn upstream_rename(app: &App, params: UpstreamRename) -> Result<UpstreamRow, Problem> {
-    let (old, new) = (UpstreamName::new(params.name.trim()), UpstreamName::new(params.to.trim()));
-    let config = app.config.clone();
-    let target = new.clone();
-    problem::blocking(move || config.upstream_rename(&old, &target)).await?;
+    let entry = find(app, params.name.trim())?;
+    writable(&entry)?;
+    let (old, new) = (entry.name, UpstreamName::new(params.to.trim()));
+    let (config, from, to) = (app.config.clone(), old.clone(), new.clone());
+    problem::blocking(move || config.upstream_rename(&from, &to)).await?;
+    mentions(app, &old, Some(&new)).await?;
     app.apply_config();
     upstream_get(app, UpstreamRef { name: new.to_string() }).await
+}
+
+/// Brings what `config.toml` says of a server in line with its new name, or with its end.
+async fn mentions(app: &App, old: &UpstreamName, new: Option<&UpstreamName>) -> Result<(), Problem> {
+    let loaded = app.config.current();
+    for (profile, shares) in &loaded.config.profiles {
+        let Some(mode) = shares.servers.get(old).copied() else { continue };
+        let (config, profile, old, new) = (app.config.clone(), profile.clone(), old.clone(), new.cloned());
+        problem::blocking(move || {
+            config.share_set(&profile, &old, None)?;
+            new.map_or(Ok(()), |new| config.share_set(&profile, &new, Some(mode)))
+        })
+        .await?;
+    }
+    let tools = &loaded.config.tools;
+    let mut changes = Vec::new();
+    if let Some(new) = new
+        && tools.mcp_allow.iter().any(|a| a == old.as_str())
+    {
+        let renamed = |name: &String| if name == old.as_str() { new.to_string() } else { name.clone() };
+        changes.push((
+            vec!["tools", "mcp_allow"],
+            ConfigValue::List(tools.mcp_allow.iter().map(renamed).collect()),
+        ));
+    }
+    // What was switched off is written as shown: `<server>.<tool>`.
+    let prefix = format!("{old}.");
+    if tools.disabled.iter().any(|t| t.starts_with(&prefix)) {
+        let kept = tools.disabled.iter().filter_map(|tool| match (tool.strip_prefix(&prefix), new) {
+            (Some(rest), Some(new)) => Some(format!("{new}.{rest}")),
+            (Some(_), None) => None,
+            (None, _) => Some(tool.clone()),
+        });
+        changes.push((vec!["tools", "disabled"], ConfigValue::List(kept.collect())));
+    }
+    if changes.is_empty() { Ok(()) } else { app.write_config(changes).await }
 }
 
 pub async fn upstream_remove(app: &App, params: UpstreamRef) -> Result<Nothing, Problem> {
@@ -388,17 +426,7 @@ pub async fn upstream_remove(app: &App, params: UpstreamRef) -> Result<Nothing, 
     writable(&entry)?;
     let (config, name) = (app.config.clone(), entry.name.clone());
     problem::blocking(move || config.upstream_remove(&name)).await?;
-    let shared = app
-        .config
-        .current()
-        .config
-        .profiles
-        .get("default")
-        .is_some_and(|p| p.servers.contains_key(&entry.name));
-    if shared {
-        let (config, name) = (app.config.clone(), entry.name.clone());
-        problem::blocking(move || config.share_set("default", &name, None)).await?;
-    }
+    mentions(app, &entry.name, None).await?;
     forget(app, secrets_of(Some(&entry))).await;
     app.apply_config();
     Ok(Nothing {})
