@@ -27,6 +27,9 @@ export default ts.config(
     rules: {
       "no-console": "error",
       eqeqeq: "error",
+      // Records here are keyed by names that people chose.
+      "@typescript-eslint/no-dynamic-delete": "off",
+      "@typescript-eslint/no-unused-vars": ["error", { varsIgnorePattern: "^_", argsIgnorePattern: "^_" }],
       "@typescript-eslint/consistent-type-imports": "error",
       "svelte/require-each-key": "error",
       "svelte/no-navigation-without-resolve": "off",

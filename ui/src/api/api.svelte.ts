@@ -185,6 +185,7 @@ export function start(with_: Host): void {
       link.connected = true;
       if (seen) invalidate("all");
       seen = true;
-    } else link.connected = false;
+    } else if (event.kind === "lagged") invalidate("all");
+    else link.connected = false;
   });
 }

@@ -7,7 +7,7 @@ export type Input<C extends Command> = CommandMap[C][0];
 export type Output<C extends Command> = CommandMap[C][1];
 
 /** What comes from a host: an event of eVi, or that events may have been missed. */
-export type HostEvent = Event | { kind: "connected" } | { kind: "disconnected" };
+export type HostEvent = Event | { kind: "connected" } | { kind: "lagged" } | { kind: "disconnected" };
 
 /** The shell around the page. */
 export interface Host {

@@ -1,12 +1,13 @@
 // What a screen reader hears, what the clipboard gets, and the time of the minute. It shows nothing by itself.
+import { untrack } from "svelte";
 
 /** The text of the live region. */
 export const spoken = $state({ text: "" });
 
 /** Says something to those who do not see the page. */
 export function announce(text: string): void {
-  // The same text twice is heard only when it differs.
-  spoken.text = spoken.text === text ? `${text}\u00a0` : text;
+  // The same text twice is heard only when it differs; whoever says something does not depend on what was said.
+  spoken.text = untrack(() => spoken.text) === text ? `${text}\u00a0` : text;
 }
 
 /** Puts text on the clipboard; says whether that worked. */

@@ -96,7 +96,8 @@ function read(raw: Json, root: Json, name: string, depth: number): Shape {
 }
 
 function plain(schema: JsonObject, root: Json, name: string, depth: number): Shape {
-  let { nullable, ...own } = common(schema);
+  const { nullable: said, ...own } = common(schema);
+  let nullable = said;
   if ("const" in schema) return { ...own, nullable, kind: "enum", values: [schema["const"] as Json] };
   let type = schema["type"];
   if (Array.isArray(type)) {

@@ -41,8 +41,9 @@ export function size(bytes: number): string {
   return `${(bytes / 1_000_000).toFixed(1)} MB`;
 }
 
-/** A sentence of eVi as it stands in the page: first letter large, no final period. */
+/** A sentence of eVi as it stands in the page: first letter large unless it begins with a name, no final period. */
 export function sentence(text: string): string {
+  if (!/^\p{Ll}+(?:[\s,;:'’-]|$)/u.test(text)) return text;
   return text.charAt(0).toLocaleUpperCase("en") + text.slice(1);
 }
 

@@ -31,7 +31,7 @@ export class Live {
     this.reasoning = this.#reasoning;
   };
   #later() {
-    this.#frame ??= requestAnimationFrame(this.#flush);
+    if (this.#frame === undefined) this.#frame = requestAnimationFrame(this.#flush);
   }
 
   hear(event: TurnEventView): void {
