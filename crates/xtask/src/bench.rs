@@ -1,21 +1,24 @@
 //! Figures of the built product, printed as ratios with the machine beside them; never a test that can fail on time.
 
 use crate::places::Places;
-use crate::{Misuse, command};
+use crate::{command, peers};
 use anyhow::Result;
 
-/// The benchmark program: an example of the tests' package, so that it shares their client and server peers.
-const PROGRAM: &str = "tests/bench/main.rs";
-
-/// Builds the release `evi` and starts the benchmark program with its path.
+/// Builds the release programs, then runs `tests/bench` inside the private desktop session, so that the window's
+/// memory is measured too.
 pub fn bench(places: &Places) -> Result<()> {
-    if !places.root.join(PROGRAM).is_file() {
-        return Err(Misuse(format!("nothing is measured yet: {PROGRAM} is missing")).into());
-    }
-    command::run(command::cargo(&places.root).args(["build", "--release", "--package", "evi-cli"]))?;
-    let mut bench = command::cargo(&places.root);
-    bench.args(["run", "--release", "--package", "evi-tests", "--bin", "bench"]);
-    bench.envs(crate::peers::environment(places)?);
-    bench.env("EVI_BIN", places.target.join(format!("release/evi{}", std::env::consts::EXE_SUFFIX)));
+    peers::install(places)?;
+    let packages = ["--package", "evi-cli", "--package", "evi-desktop", "--package", "evi-bench"];
+    command::run(command::cargo(&places.root).args(["build", "--release"]).args(packages))?;
+    let built = |name: &str| places.target.join(format!("release/{name}{}", std::env::consts::EXE_SUFFIX));
+    let mut bench = if cfg!(target_os = "linux") {
+        let mut session = std::process::Command::new("bash");
+        session.arg(places.root.join("tests/support/session/session.sh")).arg(built("evi-bench"));
+        session
+    } else {
+        std::process::Command::new(built("evi-bench"))
+    };
+    bench.envs(peers::environment(places)?);
+    bench.env("EVI_BIN", built("evi")).env("EVI_DESKTOP", built("evi-desktop"));
     command::run(&mut bench)
 }
