@@ -117,6 +117,21 @@ impl Client {
         message(response).await
     }
 
+    /// Sends a request whose answer may never come.
+    pub async fn begins(&self, method: &str, params: Value) {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        if let Ok(response) = self.within(self.door.post(&body)).send().await {
+            let _ = response.text().await;
+        }
+    }
+
+    /// Sends a notification.
+    pub async fn tells(&self, method: &str, params: Value) {
+        let body = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        let response = self.within(self.door.post(&body)).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::ACCEPTED);
+    }
+
     /// The names of the tools it sees now.
     pub async fn tools(&self) -> Vec<String> {
         crate::names(&self.asks("tools/list", json!({})).await["result"]["tools"])
