@@ -77,12 +77,12 @@ impl ClientHandler for Ear {
     }
 }
 
-type Service = RunningService<RoleClient, Ear>;
+type Session = RunningService<RoleClient, Ear>;
 
 /// Everything that must be taken down.
 #[derive(Default)]
 pub(crate) struct Live {
-    service: Option<Service>,
+    service: Option<Session>,
     pub(crate) process: Option<Process>,
 }
 

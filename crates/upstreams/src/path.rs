@@ -114,6 +114,10 @@ fn tool_folders() -> Vec<PathBuf> {
         }
         folders.extend(nvm_current(&home));
     }
+    for (variable, below) in [("APPDATA", "npm"), ("ProgramFiles", "nodejs")] {
+        // Only Windows has these.
+        folders.extend(env::var_os(variable).map(|base| PathBuf::from(base).join(below)));
+    }
     for name in ["/usr/local/bin", "/opt/homebrew/bin", "/usr/bin", "/bin", "/snap/bin"] {
         folders.push(PathBuf::from(name));
     }

@@ -7,8 +7,8 @@ use evi_domain::LogStream;
 use rmcp::{
     RoleClient,
     model::{
-        ClientJsonRpcMessage, ClientRequest, ErrorData, GetExtensions, NumberOrString, ServerJsonRpcMessage,
-        ServerResult,
+        CallToolRequest, ClientJsonRpcMessage, ClientRequest, ErrorData, GetExtensions, NumberOrString,
+        RequestMetaObject, ServerJsonRpcMessage, ServerResult,
     },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
@@ -76,7 +76,7 @@ impl Pipe {
                 self.wire.expect(id, mark.ticket);
                 match (&mark.arguments, name) {
                     (Some(arguments), Some(call)) => {
-                        raw_call(id, &call.params.name, arguments, call.get_meta_of())?
+                        raw_call(id, &call.params.name, arguments, call.extensions.get())?
                     }
                     _ => serde_json::to_vec(item)?,
                 }
@@ -171,19 +171,7 @@ struct BrokenAnswer {
     method: Option<serde::de::IgnoredAny>,
 }
 
-type ToolCallRequest = rmcp::model::CallToolRequest;
-
-trait MetaOf {
-    fn get_meta_of(&self) -> Option<&rmcp::model::RequestMetaObject>;
-}
-
-impl MetaOf for ToolCallRequest {
-    fn get_meta_of(&self) -> Option<&rmcp::model::RequestMetaObject> {
-        self.extensions.get()
-    }
-}
-
-fn marked(item: &ClientJsonRpcMessage) -> Option<(&NumberOrString, &Mark, Option<&ToolCallRequest>)> {
+fn marked(item: &ClientJsonRpcMessage) -> Option<(&NumberOrString, &Mark, Option<&CallToolRequest>)> {
     let ClientJsonRpcMessage::Request(request) = item else { return None };
     let mark = request.request.extensions().get::<Mark>()?;
     let call = match &request.request {
@@ -198,7 +186,7 @@ fn raw_call(
     id: &NumberOrString,
     name: &str,
     arguments: &RawValue,
-    meta: Option<&rmcp::model::RequestMetaObject>,
+    meta: Option<&RequestMetaObject>,
 ) -> serde_json::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Call<'a> {
@@ -212,7 +200,7 @@ fn raw_call(
         name: &'a str,
         arguments: &'a RawValue,
         #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-        meta: Option<&'a rmcp::model::RequestMetaObject>,
+        meta: Option<&'a RequestMetaObject>,
     }
     let params = Params { name, arguments, meta };
     let mut bytes = serde_json::to_vec(&Call { jsonrpc: "2.0", id, method: "tools/call", params })?;
@@ -398,6 +386,34 @@ mod tests {
         push(&mut line, &mut tail, b"end");
         assert_eq!(line.len(), ENDS);
         assert!(tail.unwrap().ends_with(b"xend"));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_is_an_error_for_its_request_and_the_next_one_comes() {
+        let mut answer = br#"{"result":{"content":[{"type":"text","text":""#.to_vec();
+        answer.resize(MESSAGE_CAP + 10, b'x');
+        answer.extend_from_slice(
+            b"\"}]},\"jsonrpc\":\"2.0\",\"id\":7}\n{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{}}\n",
+        );
+        let wire = Wire::new();
+        let mut pipe = Pipe::new(io::Cursor::new(answer), tokio::io::sink(), wire, Log::new(None, None));
+        let Some(ServerJsonRpcMessage::Error(error)) = pipe.receive().await else { panic!("no error") };
+        assert_eq!(error.id, Some(NumberOrString::Number(7)));
+        let Some(ServerJsonRpcMessage::Response(next)) = pipe.receive().await else { panic!("no answer") };
+        assert_eq!(next.id, NumberOrString::Number(8));
+        assert!(pipe.receive().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_taken_apart_and_a_broken_answer_is_an_error() {
+        let input = b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}},{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":\"boom\"}]\n[not json\n";
+        let log = Log::new(None, None);
+        let mut pipe = Pipe::new(&input[..], tokio::io::sink(), Wire::new(), log.clone());
+        assert!(matches!(pipe.receive().await, Some(ServerJsonRpcMessage::Response(_))));
+        let Some(ServerJsonRpcMessage::Error(error)) = pipe.receive().await else { panic!("no error") };
+        assert_eq!(error.id, Some(NumberOrString::Number(2)));
+        assert!(pipe.receive().await.is_none());
+        assert_eq!(log.lines()[0].text, "[not json");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use evi_domain::{CallContext, CallError, ToolResult};
+use evi_domain::{CallContext, CallError, ToolResult, UpstreamState};
 use evi_upstreams::Settings;
 use tokio::sync::mpsc;
 
@@ -60,7 +60,7 @@ async fn i34_a_stray_line_in_the_middle_of_a_session_is_skipped() {
 }
 
 #[tokio::test]
-async fn our_own_secrets_stay_out_of_a_servers_environment() {
+async fn a_secret_reaches_the_environment_of_its_server() {
     let house = house();
     house.vault.0.lock().unwrap().insert("k".into(), Ok("from the vault".into()));
     house.ready(with_env(server("a", &["many"]), "KEY", "${secret:k}")).await;
@@ -90,15 +90,15 @@ async fn progress_comes_in_order_and_before_the_result() {
 
 #[tokio::test]
 async fn a_call_ends_at_its_limit_and_progress_puts_the_limit_off() {
-    let house = house_with(Settings { call_limit: Duration::from_millis(600), ..Settings::default() });
+    let house = house_with(Settings { call_limit: Duration::from_millis(1500), ..Settings::default() });
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
     house.ready(server("a", &["plain", notes.to_str().unwrap()])).await;
-    let moving = r#"{"steps": 12, "pause": 0.1, "progress": true}"#;
+    let moving = r#"{"steps": 12, "pause": 0.2, "progress": true}"#;
     assert_eq!(call(&house, "slow", moving).await.unwrap().to_model_text(), "done");
     let error = call(&house, "slow", r#"{"steps": 200, "pause": 0.1}"#).await.unwrap_err();
     assert!(
-        matches!(error, CallError::TimedOut { after, .. } if after == Duration::from_millis(600)),
+        matches!(error, CallError::TimedOut { after, .. } if after == Duration::from_millis(1500)),
         "{error:?}"
     );
     until("the server is told", || std::fs::read_to_string(&notes).unwrap_or_default().contains("cancelled"))
@@ -142,14 +142,13 @@ async fn a_crash_in_a_call_fails_it_at_once_and_the_server_comes_back() {
     let first = house.ready(server("a", &["plain"])).await.pid.unwrap();
     let begun = std::time::Instant::now();
     let error = call(&house, "crash", "{}").await.unwrap_err();
-    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert!(begun.elapsed() < Duration::from_secs(10));
     let CallError::Unavailable { reason, .. } = error else { panic!("{error:?}") };
     assert!(reason.contains("code 7"), "{reason}");
-    let failed = house.wait("a", |s| s.failure.is_some()).await.failure.unwrap();
-    assert_eq!((failed.code.as_str(), failed.stderr), ("exited", vec!["boom".to_owned()]));
-    assert!(house.tools("a").is_empty());
-    let again = house.wait("a", |s| s.state == evi_domain::UpstreamState::Ready).await;
+    let again = house.wait("a", |s| s.state == UpstreamState::Ready && s.pid != Some(first)).await;
     assert_ne!(again.pid, Some(first));
+    let log = house.log("a");
+    assert!(log.contains("Stderr boom") && log.contains("stopped: it exited with code 7"), "{log}");
     assert!(!alive(first));
     assert!(call(&house, "echo", "{}").await.is_ok());
 }

@@ -73,6 +73,25 @@ async fn i23_a_forgotten_session_is_opened_again_and_no_call_is_sent_twice() {
 }
 
 #[tokio::test]
+async fn i23_other_words_for_a_forgotten_session_are_understood_too() {
+    for mode in ["says400", "says503", "says200"] {
+        let web = Web::start(mode);
+        let house = house();
+        house.ready(web.spec("a")).await;
+        let call = async |tool: &str| {
+            house.upstreams.call(&"a".into(), tool, &raw("{}"), &CallContext::default()).await
+        };
+        call("forget").await.unwrap();
+        let sent = web.saw("POST tools/call");
+        call("echo").await.unwrap_err();
+        until(mode, || web.saw("POST initialize") == 2).await;
+        house.wait("a", |s| s.state == UpstreamState::Ready).await;
+        assert_eq!(web.saw("POST tools/call"), sent + 1, "{mode}");
+        call("echo").await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn every_refusal_has_its_own_code_and_nothing_of_the_body() {
     let house = house();
     for (mode, code) in [

@@ -64,7 +64,7 @@ async fn a_program_that_exits_at_once_shows_its_code_and_its_last_lines() {
 
 #[tokio::test]
 async fn junk_and_silence_end_in_a_handshake_timeout_and_leave_no_process() {
-    let house = house_with(Settings { start_limit: Duration::from_secs(1), ..Settings::default() });
+    let house = house_with(Settings { start_limit: Duration::from_secs(3), ..Settings::default() });
     house.upstreams.apply(vec![server("hang", &["hang"]), server("junk", &["junk"])]);
     let hang = house.wait("hang", |s| s.state == UpstreamState::Failed).await.failure.unwrap();
     assert_eq!(hang.code, "handshake_timeout");

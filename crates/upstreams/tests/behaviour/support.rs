@@ -164,8 +164,15 @@ pub async fn until(what: &str, mut is: impl FnMut() -> bool) {
 
 /// Whether a process exists and is not just waiting to be reaped.
 pub fn alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
+    let state = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit(')').next().unwrap_or_default().trim().to_owned(),
+        Err(_) if std::path::Path::new("/proc/self").exists() => String::new(),
+        Err(_) => {
+            let ps = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
+            String::from_utf8_lossy(&ps.stdout).trim().to_owned()
+        }
+    };
+    !state.is_empty() && !state.starts_with('Z')
 }
 
 /// The HTTP fixture, running.
