@@ -27,14 +27,14 @@ async fn i16_failed_starts_leave_no_process_and_no_open_file() {
             1 => server(&format!("s{n}"), &["exit"]),
             _ => support::command(&format!("s{n}"), "evi-no-such-tool", vec![]),
         };
-        house.upstreams.apply((0..12).map(spec).collect());
+        house.upstreams.apply((0..9).map(spec).collect());
         house.upstreams.settled(LONG).await;
         house.upstreams.apply(vec![]);
         until("the processes are gone", || children() == 0).await;
     };
     round().await;
     let before = files();
-    for _ in 0..4 {
+    for _ in 0..3 {
         round().await;
     }
     until("the files are closed again", || files() <= before).await;
