@@ -23,6 +23,12 @@ fn main() {
             std::process::exit(1);
         }
     };
+    // Servers without a folder of their own start in the person's home, wherever this program was started from.
+    if let Some(folder) = std::env::home_dir()
+        && let Err(error) = std::env::set_current_dir(&folder)
+    {
+        eprintln!("warning: could not go to {}: {error}", folder.display());
+    }
     let options = Options::new(home.clone(), Shell::Desktop);
     logging::init(&home, &options.redactor, false);
     let built = tauri::Builder::default()
