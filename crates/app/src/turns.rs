@@ -2,19 +2,20 @@
 //! model nor runs a tool itself.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use evi_chat::{EndReason, ModelClient, TurnEvent, TurnSettings};
 use evi_contract::{CallRow, ChatView, Code, MessageView, Problem, Tag, TurnEventView};
 use evi_domain::{
-    CallContext, CallId, Caller, ChatId, MessageId, ToolHost, ToolResult, TurnId,
+    BoxFuture, CallContext, CallError, CallId, Caller, ChatId, MessageId, PromptText, ResourceText, Surface,
+    ToolHost, ToolResult, TurnId,
     chat::{CallOutcome, ChatHead, Message, ModelCall, Role},
 };
 use evi_store::ChatStore;
 use serde_json::{Map, Value, value::RawValue};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -33,6 +34,12 @@ struct Running {
     text: String,
     /// Calls whose outcome is not in the store yet.
     outcomes: HashMap<CallId, CallOutcome>,
+}
+
+/// A line that was understood: which tool, with what.
+pub struct Command {
+    tool: String,
+    arguments: Map<String, Value>,
 }
 
 /// The turns of all conversations; at most one runs in each.
@@ -138,21 +145,34 @@ impl Turns {
         Ok(turn)
     }
 
-    /// Runs `/call <tool> key=value …` for the person, in the conversation.
+    /// Reads `/call <tool> key=value …`.
     ///
     /// # Errors
-    /// A line that is not clear, or `busy`.
-    pub async fn command(self: &Arc<Self>, chat: &ChatId, line: &str) -> Result<TurnId, Problem> {
+    /// A line that is not clear.
+    pub fn read_command(&self, line: &str) -> Result<Command, Problem> {
         let (tool, words) = call_line(line)?;
         let schema = self.guard.surface(&Caller::Person).tool(&tool).map(|t| t.def.input_schema());
         let arguments = arguments::from_words(&words, &schema.unwrap_or_default())?;
+        Ok(Command { tool, arguments })
+    }
+
+    /// Runs a call for the person, in the conversation.
+    ///
+    /// # Errors
+    /// `busy`.
+    pub async fn command(
+        self: &Arc<Self>,
+        chat: &ChatId,
+        line: &str,
+        command: Command,
+    ) -> Result<TurnId, Problem> {
         let turn = self.occupy(chat)?;
         if let Err(problem) = self.say(chat, line.to_owned()).await {
             self.locked().remove(chat);
             return Err(problem);
         }
         let (me, id) = (self.clone(), chat.clone());
-        self.tasks.spawn(async move { me.run_command(id, tool, arguments).await });
+        self.tasks.spawn(async move { me.run_command(id, command).await });
         Ok(turn)
     }
 
@@ -174,7 +194,7 @@ impl Turns {
         self.put(chat, message).await
     }
 
-    async fn run_command(self: Arc<Self>, chat: ChatId, tool: String, arguments: Map<String, Value>) {
+    async fn run_command(self: Arc<Self>, chat: ChatId, Command { tool, arguments }: Command) {
         let call = ModelCall {
             id: CallId::fresh(),
             model_id: String::new(),
@@ -213,15 +233,21 @@ impl Turns {
     ) {
         let cancel = self.locked().get(&chat).map(|r| r.cancel.clone()).unwrap_or_default();
         let (sender, mut steps) = mpsc::channel(256);
-        let host: Arc<dyn ToolHost> = self.guard.clone();
+        let (kept, is_kept) = watch::channel(HashSet::new());
+        let host = Arc::new(AfterKeeping { guard: self.guard.clone(), is_kept });
         let caller = Caller::Chat { chat: chat.clone() };
         let turn = evi_chat::run_turn(&*model, host, caller, history, settings, sender, cancel);
         let keep = async {
             let mut reason = None;
             while let Some(step) = steps.recv().await {
+                let calls: Vec<CallId> = match &step {
+                    TurnEvent::MessageDone(message) => message.calls.iter().map(|c| c.id.clone()).collect(),
+                    _ => Vec::new(),
+                };
                 if let Some(end) = self.step(&chat, step).await {
                     reason = Some(end);
                 }
+                kept.send_modify(|kept| kept.extend(calls));
             }
             reason
         };
@@ -328,6 +354,59 @@ impl Turns {
     }
 }
 
+/// Runs a call only when the conversation holds it: whoever is asked about a call finds it there, also after a crash.
+struct AfterKeeping {
+    guard: Arc<Guard>,
+    is_kept: watch::Receiver<HashSet<CallId>>,
+}
+
+impl ToolHost for AfterKeeping {
+    fn surface(&self, caller: &Caller) -> Arc<Surface> {
+        self.guard.surface(caller)
+    }
+
+    fn changed(&self) -> watch::Receiver<u64> {
+        self.guard.changed()
+    }
+
+    fn call<'a>(
+        &'a self,
+        caller: &'a Caller,
+        name: &'a str,
+        arguments: Box<RawValue>,
+        context: CallContext,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move {
+            if let Some(id) = &context.id {
+                let mut is_kept = self.is_kept.clone();
+                tokio::select! {
+                    // An error says that nobody keeps anything any more; then the turn is about to end.
+                    _ = is_kept.wait_for(|kept| kept.contains(id)) => {}
+                    () = context.cancel.cancelled() => return Err(CallError::Cancelled),
+                }
+            }
+            self.guard.call(caller, name, arguments, context).await
+        })
+    }
+
+    fn read_resource<'a>(
+        &'a self,
+        caller: &'a Caller,
+        uri: &'a str,
+    ) -> BoxFuture<'a, Result<ResourceText, CallError>> {
+        self.guard.read_resource(caller, uri)
+    }
+
+    fn get_prompt<'a>(
+        &'a self,
+        caller: &'a Caller,
+        name: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, Result<PromptText, CallError>> {
+        self.guard.get_prompt(caller, name, arguments)
+    }
+}
+
 fn blank(role: Role) -> Message {
     Message {
         id: MessageId::fresh(),
@@ -340,11 +419,7 @@ fn blank(role: Role) -> Message {
     }
 }
 
-fn answer(
-    call: &ModelCall,
-    result: Result<ToolResult, evi_domain::CallError>,
-    took: std::time::Duration,
-) -> Message {
+fn answer(call: &ModelCall, result: Result<ToolResult, CallError>, took: std::time::Duration) -> Message {
     let (outcome, text, result) = match result {
         Ok(result) => (
             if result.is_error() { "tool_error" } else { "ok" },
