@@ -2,7 +2,7 @@
 // command `evi`, MCP Inspector, the model emulator), and the steps of a flow. It asserts nothing.
 
 import { execFile, spawn } from "node:child_process";
-import { mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
+import { copyFile, link, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -21,9 +21,13 @@ export async function makeHome(t) {
   // The real npx takes what lies in the working folder's node_modules before it asks any registry.
   await symlink(needed("EVI_PEER_SERVERS"), path.join(root, "node_modules"));
   const home = path.join(root, ".evi");
+  const programs = path.join(root, ".local/bin");
+  await mkdir(programs, { recursive: true });
+  const bin = await install(needed("EVI_BIN"), path.join(programs, "evi"));
+  const desktop = await install(needed("EVI_DESKTOP"), path.join(programs, "evi-desktop"));
   // … and with this it asks none for a newer npm either.
   const npm = { npm_config_update_notifier: "false", npm_config_audit: "false", npm_config_fund: "false" };
-  return { root, home, folder, environment: { HOME: root, EVI_HOME: home, ...npm } };
+  return { root, home, folder, bin, desktop, environment: { HOME: root, EVI_HOME: home, ...npm } };
 }
 
 /** A short name, because pictures show it; another one where that is taken. */
@@ -35,6 +39,12 @@ async function makeRoot() {
   );
 }
 
+/** Puts a program where a person has it: what the page shows of it is no path of a build. */
+async function install(program, to) {
+  await link(program, to).catch(() => copyFile(program, to));
+  return to;
+}
+
 /** The value of a variable that the test stage sets. */
 export function needed(name) {
   const value = process.env[name];
@@ -44,7 +54,7 @@ export function needed(name) {
 
 /** Opens the window over this home. */
 export function openHome(t, place, options = {}) {
-  return open(t, { ready: "nav a", environment: place.environment, ...options });
+  return open(t, { application: place.desktop, ready: "nav a", environment: place.environment, ...options });
 }
 
 /** Calls a command of the application through the window's own channel. */
@@ -79,7 +89,7 @@ export function run(program, args, { env = {}, within = 30_000, ...options } = {
 
 /** The command `evi` in this home. */
 export function evi(place, ...args) {
-  return run(needed("EVI_BIN"), args, { env: place.environment, cwd: place.root });
+  return run(place.bin, args, { env: place.environment, cwd: place.root });
 }
 
 /** MCP Inspector's command line against an endpoint; gives its JSON. */
@@ -92,7 +102,7 @@ export async function inspect(url, token, ...args) {
 
 /** An MCP client over the standard input and output of `evi mcp serve`, as a desktop application starts it. */
 export function serveClient(t, place, ...args) {
-  const child = spawn(needed("EVI_BIN"), ["mcp", "serve", ...args], {
+  const child = spawn(place.bin, ["mcp", "serve", ...args], {
     env: { ...process.env, ...place.environment },
     cwd: place.root,
     stdio: ["pipe", "pipe", "pipe"],

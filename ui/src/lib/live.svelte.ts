@@ -10,14 +10,19 @@ export function announce(text: string): void {
   spoken.text = untrack(() => spoken.text) === text ? `${text}\u00a0` : text;
 }
 
-/** Puts text on the clipboard; says whether that worked. */
-export async function copy(text: string): Promise<boolean> {
+/** Puts text on the clipboard, also one that is still on its way; says whether that worked. Rejects as `text` does. */
+export async function copy(text: string | Promise<string>): Promise<boolean> {
   try {
-    await navigator.clipboard.writeText(text);
+    if (typeof text === "string") await navigator.clipboard.writeText(text);
+    else {
+      // Asked for now, while the press still counts: a webview refuses the clipboard to what comes later.
+      const blob = text.then((value) => new Blob([value], { type: "text/plain" }));
+      await navigator.clipboard.write([new ClipboardItem({ "text/plain": blob })]);
+    }
   } catch {
     // Older webviews have no clipboard permission, but the old way.
     const area = document.createElement("textarea");
-    area.value = text;
+    area.value = await text;
     area.setAttribute("readonly", "");
     area.style.position = "fixed";
     area.style.opacity = "0";
