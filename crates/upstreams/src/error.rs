@@ -160,11 +160,7 @@ impl Fault {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::ProgramNotFound { program, searched } => {
-                let folders: Vec<_> = searched.iter().map(|p| p.display().to_string()).collect();
-                let first = install_hint(program).unwrap_or("check its spelling");
-                let searched =
-                    if folders.is_empty() { "no folder".to_owned() } else { folders.join(", ") };
-                format!("{first}, or give an absolute path (searched: {searched})")
+                not_found_hint(program, searched)
             }
             Self::NotExecutable { .. } => "give it the permission to run, or name another program".to_owned(),
             Self::FolderNotFound { .. } => "create the folder, or change cwd".to_owned(),
@@ -230,6 +226,14 @@ impl Fault {
         };
         Failure { code: self.code().to_owned(), message, hint: self.hint(), stderr }
     }
+}
+
+/// What to do about a program that is in none of the folders.
+pub(crate) fn not_found_hint(program: &str, searched: &[PathBuf]) -> String {
+    let folders: Vec<_> = searched.iter().map(|p| p.display().to_string()).collect();
+    let first = install_hint(program).unwrap_or("check its spelling");
+    let searched = if folders.is_empty() { "no folder".to_owned() } else { folders.join(", ") };
+    format!("{first}, or give an absolute path (searched: {searched})")
 }
 
 /// What brings a well-known program.

@@ -19,6 +19,13 @@ pub struct NotFound {
     pub searched: Vec<PathBuf>,
 }
 
+impl NotFound {
+    /// What to try.
+    pub fn hint(&self) -> String {
+        crate::error::not_found_hint(&self.program, &self.searched)
+    }
+}
+
 /// Finds the file that a command names: a path as it is, a bare name along the search path. `extra_path` is a
 /// `PATH` that goes before everything else. The first call may take up to 2 s, because it asks the login shell
 /// for its `PATH`; call it from a thread that may block.

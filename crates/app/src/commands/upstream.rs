@@ -206,7 +206,7 @@ pub async fn upstream_parse(_: &App, params: ParseText) -> Result<ParsedUpstream
             Err(missing) => {
                 parsed.problem = Some(
                     Problem::new(Code::NotFound, format!("program not found: {}", draft.command))
-                        .hint(missing.to_string())
+                        .hint(missing.hint())
                         .field("command"),
                 );
             }
