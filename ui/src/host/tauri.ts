@@ -17,6 +17,10 @@ export function tauriHost(): Host {
         throw asProblem(error);
       }
     },
+    openExternal(url: string) {
+      // The address stands beside the link, so a browser that does not open loses nothing.
+      void invoke("open_external", { url }).catch(() => undefined);
+    },
     listen(handler: (event: HostEvent) => void) {
       let ended = false;
       let stop: (() => void) | undefined;
