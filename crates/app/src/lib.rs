@@ -117,6 +117,8 @@ pub struct Options {
     pub redactor: Arc<Redactor>,
     /// In place of the system's keychain.
     pub vault: Option<Arc<dyn SecretStore>>,
+    /// How long the start of a server may take; the usual minute without it.
+    pub start_limit: Option<Duration>,
 }
 
 impl Options {
@@ -129,6 +131,7 @@ impl Options {
             launcher: Arc::new(ProcessLauncher),
             redactor: Arc::default(),
             vault: None,
+            start_limit: None,
         }
     }
 }
@@ -197,9 +200,11 @@ impl App {
         let cancel = CancellationToken::new();
         let tasks = TaskTracker::new();
         let cache = Arc::new(DiskCatalog::new(home.clone()));
+        let usual = evi_upstreams::Settings::default();
         let settings = evi_upstreams::Settings {
             log_dir: active.then(|| home.logs()),
-            ..evi_upstreams::Settings::default()
+            start_limit: options.start_limit.unwrap_or(usual.start_limit),
+            ..usual
         };
         let upstreams = Upstreams::new(settings, vault.clone(), cache);
         let builtins = Builtins::new(home.memory(), home.commands());
