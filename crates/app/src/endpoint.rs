@@ -7,7 +7,7 @@ use std::{
 
 use evi_contract::{Code, Problem, Tag};
 use evi_domain::{Exposure, Secret, SecretId, SecretStore, ToolHost};
-use evi_gateway::{HttpGateway, HttpSettings};
+use evi_gateway::{Guests, HttpGateway, HttpSettings};
 use tokio::sync::Mutex;
 
 use crate::{events::Events, problem};
@@ -20,6 +20,8 @@ pub struct Endpoint {
     host: Arc<dyn ToolHost>,
     vault: Arc<dyn SecretStore>,
     events: Events,
+    /// Who is connected over a stream: applications that start `evi` themselves.
+    pub guests: Guests,
     // Held across awaits on purpose: starting and stopping must not overlap. Nothing else waits for it but
     // commands about the endpoint.
     running: Mutex<Running>,
@@ -47,14 +49,21 @@ pub struct Standing {
     pub state: &'static str,
     /// Why it does not run.
     pub problem: Option<Problem>,
-    /// Who is connected.
+    /// Who is connected, over HTTP or a stream.
     pub clients: Vec<evi_gateway::ClientInfo>,
 }
 
 impl Endpoint {
     /// Not running.
     pub fn new(host: Arc<dyn ToolHost>, vault: Arc<dyn SecretStore>, events: Events) -> Self {
-        Self { host, vault, events, running: Mutex::default(), token: Mutex::default() }
+        Self {
+            host,
+            vault,
+            events,
+            guests: Guests::default(),
+            running: Mutex::default(),
+            token: Mutex::default(),
+        }
     }
 
     /// Starts it, if it does not run on this port already.
@@ -114,12 +123,16 @@ impl Endpoint {
     /// How it stands.
     pub async fn standing(&self) -> Standing {
         let running = self.running.lock().await;
+        let mut clients = self.guests.list();
         match &running.gateway {
-            Some(gateway) => Standing { state: "running", problem: None, clients: gateway.clients() },
+            Some(gateway) => {
+                clients.extend(gateway.clients());
+                Standing { state: "running", problem: None, clients }
+            }
             None => Standing {
                 state: if running.problem.is_some() { "failed" } else { "off" },
                 problem: running.problem.clone(),
-                clients: Vec::new(),
+                clients,
             },
         }
     }

@@ -196,8 +196,9 @@ impl Front {
                 let cancel = app.cancel.child_token();
                 tokio::spawn(async move {
                     let (read, write) = tokio::io::split(ours);
+                    let guests = &app.endpoint.guests;
                     if let Err(error) =
-                        evi_gateway::serve_stream(app.host(), exposure, read, write, cancel).await
+                        evi_gateway::serve_guest(app.host(), exposure, read, write, cancel, guests).await
                     {
                         tracing::debug!(%error, "a client's stream ended");
                     }
@@ -397,8 +398,9 @@ async fn serve_guest(
         Kind::Mcp => {
             let (read, write) = tokio::io::split(stream);
             let cancel = app.cancel.child_token();
+            let guests = &app.endpoint.guests;
             if let Err(error) =
-                evi_gateway::serve_stream(app.host(), hello.exposure, read, write, cancel).await
+                evi_gateway::serve_guest(app.host(), hello.exposure, read, write, cancel, guests).await
             {
                 tracing::debug!(%error, "an attached client's stream ended");
             }

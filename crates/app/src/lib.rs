@@ -233,6 +233,12 @@ impl App {
             cancel.clone(),
         ));
         let endpoint = Endpoint::new(guard.clone(), vault.clone(), events.clone());
+        let (mut guests, told, over) = (endpoint.guests.changed(), events.clone(), cancel.clone());
+        tasks.spawn(over.run_until_cancelled_owned(async move {
+            while guests.changed().await.is_ok() {
+                told.invalidate(&[Tag::Gateway]);
+            }
+        }));
         let app = Self {
             inner: Arc::new(Inner {
                 options,

@@ -28,7 +28,7 @@ pub struct ClientInfo {
     pub since_ms: u64,
     /// Its last tool call, in milliseconds since 1970.
     pub last_call_ms: Option<u64>,
-    /// How it reaches us: `http`.
+    /// How it reaches us: `http` or `stdio`.
     pub transport: String,
 }
 
@@ -99,7 +99,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Milliseconds since 1970.
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))

@@ -9,6 +9,7 @@ mod error;
 mod flights;
 mod front;
 mod guard;
+mod guests;
 mod headers;
 mod http;
 mod listener;
@@ -19,6 +20,7 @@ mod stream;
 
 pub use clients::ClientInfo;
 pub use error::{BindError, GatewayError};
+pub use guests::Guests;
 pub use http::{HttpGateway, HttpSettings};
 pub use listener::bind;
-pub use stream::serve_stream;
+pub use stream::{serve_guest, serve_stream};

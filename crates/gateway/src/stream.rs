@@ -24,6 +24,7 @@ use crate::{
     changes::{self, Marks, Wanted},
     error::GatewayError,
     flights::{Flights, MAX_IN_FLIGHT},
+    guests::{Guest, Guests},
     message::{self, Identity, Incoming, Notification, Request, RpcError},
     protocol::{self, Era, Standing, code},
 };
@@ -49,6 +50,21 @@ pub async fn serve_stream(
     write: impl AsyncWrite + Send,
     cancel: CancellationToken,
 ) -> Result<(), GatewayError> {
+    serve_guest(host, exposure, read, write, cancel, &Guests::default()).await
+}
+
+/// [`serve_stream`] for a client that is listed among `guests` as long as it is connected.
+///
+/// # Errors
+/// As there.
+pub async fn serve_guest(
+    host: Arc<dyn ToolHost>,
+    exposure: Exposure,
+    read: impl AsyncRead + Send,
+    write: impl AsyncWrite + Send,
+    cancel: CancellationToken,
+    guests: &Guests,
+) -> Result<(), GatewayError> {
     let (out, messages) = mpsc::channel(WAITING);
     let writing = write_lines(write, messages);
     tokio::pin!(writing);
@@ -60,6 +76,8 @@ pub async fn serve_stream(
         cancel: cancel.child_token(),
         tasks: JoinSet::new(),
         session: None,
+        guests: guests.clone(),
+        guest: None,
     };
     // Dropping the conversation ends its requests.
     let talked = tokio::select! {
@@ -90,6 +108,9 @@ struct Talk {
     cancel: CancellationToken,
     tasks: JoinSet<()>,
     session: Option<Session>,
+    guests: Guests,
+    /// Once it has said who it is.
+    guest: Option<Guest>,
 }
 
 /// What `initialize` opened.
@@ -163,7 +184,9 @@ impl Talk {
         let (caller, era) = match protocol::standing(&request)? {
             Standing::Initialize => return self.initialize(&request).map(Some),
             Standing::Modern => {
-                (self.caller(Identity::read(request.meta.client_info.as_deref())), Era::Modern)
+                let who = Identity::read(request.meta.client_info.as_deref());
+                self.guest.get_or_insert_with(|| self.guests.enter(&who));
+                (self.caller(who), Era::Modern)
             }
             Standing::Legacy => match &self.session {
                 Some(session) => (session.caller.clone(), Era::Legacy),
@@ -173,6 +196,11 @@ impl Talk {
         };
         if era == Era::Legacy && request.method != "ping" {
             self.follow();
+        }
+        if request.method == "tools/call"
+            && let Some(guest) = &self.guest
+        {
+            guest.calls();
         }
         let listening = era == Era::Modern && request.method == "subscriptions/listen";
         let wanted = listening.then(|| Wanted::read(&request)).transpose()?;
@@ -202,7 +230,9 @@ impl Talk {
 
     fn initialize(&mut self, request: &Request) -> Result<Bytes, RpcError> {
         let version = protocol::negotiate(&request.params.protocol_version()?);
-        let caller = self.caller(Identity::read(request.params.client_info.as_deref()));
+        let who = Identity::read(request.params.client_info.as_deref());
+        let guest = self.guests.enter(&who);
+        let caller = self.caller(who);
         let surface = self.host.surface(&caller);
         let result = answer::initialize_result(version, &surface).to_string();
         if self.session.is_some() {
@@ -210,6 +240,7 @@ impl Talk {
         }
         let seen = Arc::new(Mutex::new(Marks::of(&surface)));
         self.session = Some(Session { caller, seen, followed: false });
+        self.guest = Some(guest);
         Ok(message::result_message(&request.id, "", &result))
     }
 
