@@ -73,3 +73,8 @@ fn names_say_what_a_thing_is() {
 fn no_file_names_a_machine_or_a_registry() {
     assert_none(&rules::traces_of_a_machine(&all()));
 }
+
+#[test]
+fn every_test_that_the_invariants_name_exists() {
+    assert_none(&rules::named_tests_that_are_missing(&all()));
+}

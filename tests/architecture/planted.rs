@@ -174,3 +174,11 @@ fn strings_comments_and_characters_are_told_from_code() {
         "ac"
     );
 }
+
+#[test]
+fn an_invariant_without_its_test_is_seen() {
+    let text = ["Held by `no_test_bears_", "this_name_at_all`."].concat();
+    assert_eq!(rules::named_tests_that_are_missing(&[source("ARCHITECTURE.md", &text)]).len(), 1);
+    let test = source("crates/a/src/a.rs", &["fn no_test_bears_", "this_name_at_all() {}"].concat());
+    assert!(rules::named_tests_that_are_missing(&[source("ARCHITECTURE.md", &text), test]).is_empty());
+}

@@ -292,6 +292,29 @@ pub fn traces_of_a_machine(sources: &[Source]) -> Vec<String> {
     })
 }
 
+/// ARCHITECTURE.md names tests in backquotes: words joined by underscores, at least four of them.
+pub fn named_tests_that_are_missing(sources: &[Source]) -> Vec<String> {
+    let functions: Vec<&str> = sources
+        .iter()
+        .filter(|source| is_rust(&source.path))
+        .flat_map(|source| source.text.lines())
+        .filter_map(|line| line.trim_start().trim_start_matches("async ").strip_prefix("fn "))
+        .filter_map(|rest| rest.split(['(', '<']).next())
+        .collect();
+    let is_test_name = |word: &&str| {
+        word.matches('_').count() >= 3
+            && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    sources
+        .iter()
+        .filter(|source| source.path == "ARCHITECTURE.md")
+        .flat_map(|source| source.text.split('`'))
+        .filter(is_test_name)
+        .filter(|name| !functions.contains(name))
+        .map(|name| format!("ARCHITECTURE.md names {name}, and there is no such test"))
+        .collect()
+}
+
 fn lines_with<'a>(
     sources: impl Iterator<Item = &'a Source>,
     is_broken: impl Fn(&str) -> bool,

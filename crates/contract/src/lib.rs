@@ -1,5 +1,6 @@
 //! What crosses to a user interface: the command table, its types, events and problems; and the TypeScript made
 //! from them. No behaviour.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod chat;
 pub mod event;

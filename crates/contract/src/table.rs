@@ -162,7 +162,14 @@ command_table! {
 /// # Errors
 /// The command's own problem, `unknown_command`, `invalid_input`, or `internal` for a panic.
 pub async fn dispatch(api: &impl Commands, command: &str, params: Value) -> Result<Value, Problem> {
-    match AssertUnwindSafe(run(api, command, params)).catch_unwind().await {
+    caught(command, run(api, command, params)).await
+}
+
+async fn caught(
+    command: &str,
+    running: impl Future<Output = Result<Value, Problem>>,
+) -> Result<Value, Problem> {
+    match AssertUnwindSafe(running).catch_unwind().await {
         Ok(answer) => answer,
         Err(panic) => {
             let what = panic
@@ -193,6 +200,14 @@ mod tests {
             assert!(command.name.contains('_'), "{} is not noun_verb", command.name);
             assert!(seen.insert(command.name), "{} stands twice", command.name);
         }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_panics_is_a_problem_and_the_next_one_runs() {
+        let problem = caught("chat_get", async { panic!("broken") }).await.unwrap_err();
+        assert_eq!(problem.code, Code::Internal);
+        assert!(problem.message.contains("chat_get") && !problem.message.contains("broken"));
+        assert_eq!(caught("chat_get", async { Ok(Value::Null) }).await, Ok(Value::Null));
     }
 
     #[test]
