@@ -1,6 +1,7 @@
 """An MCP server over stdio for the flows: `server.py NOTES MODE [WORD…]`. It writes what happens to it to the file NOTES.
 
-Modes: `plain`, and one for each way not to come up: `exits`, `junk`, `hangs`, `version`.
+Modes: `plain`, and one for each way not to come up: `exits`, `junk`, `hangs`,
+`refuses`, `version`.
 """
 import json
 import os
@@ -86,7 +87,9 @@ def call(ident, params):
 
 def handle(message):
     method, ident, params = message.get("method"), message.get("id"), message.get("params") or {}
-    if method == "initialize":
+    if method == "initialize" and MODE == "refuses":
+        refuse(ident, -32000, "bad key " + os.environ.get("SECRET", "<unset>"))
+    elif method == "initialize":
         version = WORDS[0] if MODE == "version" else "2025-06-18"
         send({"id": ident, "result": {
             "protocolVersion": version, "capabilities": {"tools": {"listChanged": True}},

@@ -2,6 +2,7 @@
 //! past it.
 
 use std::{
+    borrow::Cow,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
@@ -180,6 +181,17 @@ impl Guard {
         }
     }
 
+    /// A server may repeat in its error what it was given in confidence.
+    fn without_secrets(&self, error: CallError) -> CallError {
+        let Ok(text) = serde_json::to_string(&error) else { return error };
+        match self.redactor.redact(&text) {
+            Cow::Borrowed(_) => error,
+            Cow::Owned(clean) => serde_json::from_str(&clean).unwrap_or_else(|_| CallError::Internal {
+                message: "the server's error held a secret and is not shown".to_owned(),
+            }),
+        }
+    }
+
     fn question(
         &self,
         caller: &Caller,
@@ -305,7 +317,8 @@ impl ToolHost for Guard {
             let result = match found {
                 Ok(tool) => self.run(caller, &tool, &id, &arguments, &context).await,
                 Err(error) => Err(error),
-            };
+            }
+            .map_err(|error| self.without_secrets(error));
             let outcome = match &result {
                 Ok(result) if result.is_error() => "tool_error",
                 Ok(_) => "ok",

@@ -2,7 +2,11 @@
 
 use std::process::ExitCode;
 
-use evi_app::{Front, Home, Options, Problem, Servers, Shell, contract::Code, domain::TransportSpec};
+use evi_app::{
+    Front, Home, Options, Problem, Servers, Shell,
+    contract::Code,
+    domain::{ConfigProblem, TransportSpec},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -21,11 +25,7 @@ pub fn path(home: &Home) -> Outcome {
 /// `evi mcp list-servers`.
 pub fn list_servers(home: &Home) -> Outcome {
     let (config, problems) = evi_app::read_config(home);
-    let mut unreadable = false;
-    for problem in &problems {
-        output::warning(&problem.to_string());
-        unreadable |= problem.whole_file && problem.file == home.mcp_json().display().to_string();
-    }
+    output::config_problems(&problems);
     for entry in &config.upstreams {
         let state = if entry.enabled { "on " } else { "off" };
         let plugin = entry.plugin.as_ref().map(|p| format!(" [plugin {p}]")).unwrap_or_default();
@@ -44,15 +44,22 @@ pub fn list_servers(home: &Home) -> Outcome {
             Err(problem) => output::line(&format!("bad {} — {}{plugin}", entry.name, problem.message)),
         }
     }
+    readable(home, &problems)?;
     if config.upstreams.is_empty() {
         output::line("no MCP servers configured");
         output::line(&home.mcp_json().display().to_string());
     }
-    if unreadable {
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether `mcp.json` could be read at all.
+pub fn readable(home: &Home, problems: &[ConfigProblem]) -> Result<(), Problem> {
+    let file = home.mcp_json().display().to_string();
+    if problems.iter().any(|problem| problem.whole_file && problem.file == file) {
         return Err(Problem::new(Code::ConfigUnreadable, "mcp.json could not be read")
             .hint("mend it in an editor; eVi writes nothing to it until then"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Runs one command that changes files.

@@ -2,7 +2,7 @@
 
 use std::{io::Write, process::ExitCode};
 
-use evi_app::Problem;
+use evi_app::{Problem, domain::ConfigProblem};
 
 /// Prints a line of data. A reader that went away (`| head`) ends the program quietly.
 pub fn line(text: &str) {
@@ -23,6 +23,13 @@ pub fn failed(problem: &Problem) -> ExitCode {
 /// Prints a warning.
 pub fn warning(text: &str) {
     eprintln!("warning: {text}");
+}
+
+/// Prints what is not clear in the configuration, each with its file, line and column.
+pub fn config_problems(problems: &[ConfigProblem]) {
+    for problem in problems {
+        warning(&problem.to_string());
+    }
 }
 
 /// Prints what can be done.

@@ -40,6 +40,7 @@ pub async fn serve(home: Home, args: Serve) -> Result<ExitCode, Problem> {
         tools: args.tools.clone(),
     };
     evi_app::check_exposure(&home, &exposure)?;
+    output::config_problems(&evi_app::read_config(&home).1);
     let options = Options::new(home.clone(), Shell::Serve);
     logging::init(&home, &options.redactor, true);
     if args.http { http(options, exposure, args).await } else { stdio(options, exposure).await }

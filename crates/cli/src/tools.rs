@@ -9,11 +9,13 @@ use evi_app::{
 };
 use serde_json::{Value, json};
 
-use crate::{args::Call, output};
+use crate::{args::Call, edit, output};
 
 /// The application for one command. While `[tools] mcp` is off nobody runs the servers, so this command does.
 async fn open(home: Home) -> Result<Front, Problem> {
-    let on = evi_app::read_config(&home).0.tools.mcp;
+    let (config, problems) = evi_app::read_config(&home);
+    output::config_problems(&problems);
+    let on = config.tools.mcp;
     let mut options = Options::new(home.clone(), Shell::Command);
     logging::init(&home, &options.redactor, false);
     if on {
@@ -39,7 +41,7 @@ async fn ask<T: serde::de::DeserializeOwned>(
 
 /// `evi mcp list-tools`.
 pub async fn list(home: Home) -> Result<ExitCode, Problem> {
-    let front = open(home).await?;
+    let front = open(home.clone()).await?;
     let result = listed(&front).await;
     front.shutdown().await;
     let (tools, failed) = result?;
@@ -56,6 +58,7 @@ pub async fn list(home: Home) -> Result<ExitCode, Problem> {
     for row in &failed {
         report(row);
     }
+    edit::readable(&home, &evi_app::read_config(&home).1)?;
     if lines.is_empty() && failed.is_empty() {
         output::hint("there are no servers that are on; add one with: evi mcp add NAME COMMAND");
     }

@@ -19,6 +19,7 @@ pub async fn web(home: Home, args: args::Web) -> Result<ExitCode, Problem> {
         )?;
     let options = Options::new(home.clone(), Shell::Web);
     logging::init(&home, &options.redactor, true);
+    output::config_problems(&evi_app::read_config(&home).1);
     let redactor = options.redactor.clone();
     let front = Front::open(options).await?;
     let kept = evi_app::web_token(&home).await;

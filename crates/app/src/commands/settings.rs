@@ -93,10 +93,25 @@ pub async fn model_key_set(app: &App, params: KeySet) -> Result<Settings, Proble
     let vault = app.vault.clone();
     match params.key.filter(|k| !k.trim().is_empty()) {
         Some(key) => {
-            let (id, key) = (id.clone(), Secret::new(key.trim()));
-            problem::blocking(move || vault.set(&id, &key)).await?;
+            let key = Secret::new(key.trim());
+            let (keeper, kept) = (vault.clone(), id.clone());
+            let old = problem::blocking(move || {
+                // One that cannot be read must not keep a new one out.
+                let old = keeper.get(&kept);
+                keeper.set(&kept, &key).map(|()| old)
+            })
+            .await?;
             let reference = ConfigValue::Text(reference::to_secret(&SecretId::new(KEY_ID)));
-            app.write_config(vec![(vec!["llm", "api_key"], reference)]).await?;
+            if let Err(problem) = app.write_config(vec![(vec!["llm", "api_key"], reference)]).await {
+                // The file does not name it, so what was there before is put back.
+                problem::blocking(move || match old {
+                    Ok(Some(old)) => vault.set(&id, &old),
+                    Ok(None) => vault.delete(&id),
+                    Err(_) => Ok(()),
+                })
+                .await?;
+                return Err(problem);
+            }
         }
         None => {
             let config = app.config.clone();

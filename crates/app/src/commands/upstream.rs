@@ -7,7 +7,7 @@ use evi_domain::{
     Secret, SecretId, Stage, StageKind, StageState, TransportSpec, UpstreamEntry, UpstreamName, UpstreamSpec,
     UpstreamState, reference,
 };
-use evi_store::ConfigValue;
+use evi_store::{ConfigValue, StoreError};
 
 use crate::{App, Servers, endpoint::random_hex, parse, problem};
 
@@ -221,6 +221,14 @@ pub async fn upstream_add(app: &App, params: UpstreamAdd) -> Result<UpstreamAdde
         return Err(Problem::new(Code::AlreadyExists, format!("server {name} already exists"))
             .hint("use --overwrite to replace it")
             .field("name"));
+    }
+    let loaded = app.config.current();
+    if params.turn_on_mcp && !loaded.config.tools.mcp {
+        // Before anything is saved: an addition is whole or not at all.
+        let file = app.home.config_toml().display().to_string();
+        if let Some(unclear) = loaded.problems.iter().find(|p| p.whole_file && p.file == file) {
+            return Err(problem::store(&StoreError::Malformed(unclear.clone())));
+        }
     }
     let old = find(app, &name).ok();
     let summary = save(app, params.draft, old.as_ref(), params.enabled, params.overwrite, false).await?;
