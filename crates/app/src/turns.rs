@@ -328,8 +328,15 @@ impl Turns {
     /// # Errors
     /// `not_found`.
     pub async fn chat(&self, chat: &ChatId) -> Result<ChatView, Problem> {
-        let (head, messages) = self.load(chat).await?;
-        let running = self.is_running(chat);
+        let turn = || self.locked().get(chat).map(|running| running.turn.clone());
+        let mut before = turn();
+        let (mut head, mut messages) = self.load(chat).await?;
+        // What was read while a turn began or ended is of neither time: a call would look as if it had been given up.
+        while turn() != before {
+            before = turn();
+            (head, messages) = self.load(chat).await?;
+        }
+        let running = before.is_some();
         let state = |id: &CallId| {
             if running { self.state_of(id) } else { Some("cancelled".to_owned()) }
         };
