@@ -13,7 +13,15 @@ import { commandLines, open, until } from "./driver.mjs";
 /** A person's home, removed after the test `t`. */
 export async function makeHome(t) {
   const root = await makeRoot();
-  t.after(() => rm(root, { recursive: true, force: true, maxRetries: 3 }));
+  // Whoever works in the home is ended first, the last one before the others.
+  const ends = [];
+  t.after(async () => {
+    const failures = [];
+    const keep = (error) => failures.push(error);
+    for (const end of ends.toReversed()) await Promise.resolve().then(end).catch(keep);
+    await rm(root, { recursive: true, force: true, maxRetries: 3 }).catch(keep);
+    if (failures.length > 0) throw failures[0];
+  });
   const folder = path.join(root, "Documents");
   for (const name of ["letters", "taxes"]) await mkdir(path.join(folder, name), { recursive: true });
   await writeFile(path.join(folder, "notes.md"), "# Notes\n\nBread, coffee, a birthday card.\n");
@@ -26,8 +34,11 @@ export async function makeHome(t) {
   const bin = await install(needed("EVI_BIN"), path.join(programs, "evi"));
   const desktop = await install(needed("EVI_DESKTOP"), path.join(programs, "evi-desktop"));
   // … and with this it asks none for a newer npm either.
-  const npm = { npm_config_update_notifier: "false", npm_config_audit: "false", npm_config_fund: "false" };
-  return { root, home, folder, bin, desktop, environment: { HOME: root, EVI_HOME: home, ...npm } };
+  const settings = { npm_config_update_notifier: "false", npm_config_audit: "false", npm_config_fund: "false" };
+  // No more folders than a person without developers' tools has, because messages show where was searched.
+  const folders = new Set([path.dirname(process.execPath), "/usr/local/bin", "/usr/bin", "/bin"]);
+  const environment = { HOME: root, EVI_HOME: home, PATH: [...folders].join(":"), ...settings };
+  return { root, home, folder, bin, desktop, environment, ends };
 }
 
 /** A short name, because pictures show it; another one where that is taken. */
@@ -53,8 +64,20 @@ export function needed(name) {
 }
 
 /** Opens the window over this home. */
-export function openHome(t, place, options = {}) {
-  return open(t, { application: place.desktop, ready: "nav a", environment: place.environment, ...options });
+export async function openHome(t, place, options = {}) {
+  const window = await open(t, { application: place.desktop, ready: "nav a", environment: place.environment, ...options });
+  place.ends.push(() => window.close());
+  return window;
+}
+
+/** Processes that were started with this home, by process id: the application's own and all that it started. */
+export async function processesAt(place) {
+  const found = new Map();
+  for (const [pid, words] of await commandLines()) {
+    const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
+    if (environment.split("\0").includes(`EVI_HOME=${place.home}`)) found.set(pid, words);
+  }
+  return found;
 }
 
 /** Calls a command of the application through the window's own channel. */
@@ -101,7 +124,7 @@ export async function inspect(url, token, ...args) {
 }
 
 /** An MCP client over the standard input and output of `evi mcp serve`, as a desktop application starts it. */
-export function serveClient(t, place, ...args) {
+export function serveClient(place, ...args) {
   const child = spawn(place.bin, ["mcp", "serve", ...args], {
     env: { ...process.env, ...place.environment },
     cwd: place.root,
@@ -158,7 +181,7 @@ export function serveClient(t, place, ...args) {
       await until("evi mcp serve to end", () => ended);
     },
   };
-  t.after(() => child.kill("SIGKILL"));
+  place.ends.push(() => child.kill("SIGKILL"));
   return client;
 }
 
@@ -233,7 +256,7 @@ export async function startEmulator(t, place, fixtures) {
   });
   let said = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (said = (said + chunk).slice(-4_000)));
-  t.after(() => child.kill("SIGTERM"));
+  place.ends.push(() => child.kill("SIGTERM"));
   await until(`the model emulator to answer on ${port}`, async () => {
     if (child.exitCode !== null) throw new Error(`the model emulator ended with ${child.exitCode}: ${said}`);
     return fetch(`http://127.0.0.1:${port}/health`).then(() => true, () => false);
