@@ -89,7 +89,7 @@ test("a person chats, and the model's calls wait for a yes", async (t) => {
     await goTo(window, "chat?new=1");
     await say(asked);
     const waiting = await window.waitForText(/Allow once/, { locator: row("waiting"), within: 30_000 });
-    assert.match(waiting, /filesystem\.list_directory\s+on the server filesystem/);
+    assert.match(waiting, /filesystem\.list_directory on the server filesystem/);
     assert.ok(waiting.includes(JSON.stringify({ path: place.folder }, null, 2)), waiting);
     await window.waitForText("I look into the folder.");
     await window.picture("17-a-call-waits");
