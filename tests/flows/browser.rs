@@ -157,6 +157,13 @@ async fn the_original_routes_of_the_page_still_answer() {
         assert!(answer["detail"].is_string(), "{path} {body}: {answer}");
     }
 
+    for path in ["/api/mcp", "/api/mcp/toggle", "/api/mcp/remove"] {
+        let response = page.request(Method::POST, path).body("{not json").send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{path}");
+        let answer: serde_json::Value = response.json().await.unwrap();
+        assert!(answer["detail"].as_str().unwrap().contains("JSON"), "{path}: {answer}");
+    }
+
     let (status, answer) = page.post("/api/mcp/toggle", &json!({"name": "box", "on": false})).await;
     assert_eq!((status, answer), (StatusCode::OK, json!({"ok": true})));
     page.sees("box", "off").await;

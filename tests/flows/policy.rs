@@ -229,3 +229,46 @@ async fn i84_a_changed_rule_or_share_does_not_abort_a_running_call() {
     assert_eq!(person.server("box").await["pid"], before);
     person.quits().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_goes_when_the_client_that_asked_goes() {
+    let house = with_box();
+    let (person, _model) = with(&house, "auto_approve = []", "{ name = \"box\", mode = \"ask\" }").await;
+    let door = crate::gateway::opened(&person).await;
+    let client = std::sync::Arc::new(door.enters().await);
+    let calling = client.clone();
+    let call = tokio::spawn(async move { calling.begins("tools/call", json!({"name": "box.look"})).await });
+    person.is_asked().await;
+    client.tells("notifications/cancelled", json!({"requestId": 1})).await;
+    let none = |list: &Value| *list == json!([]);
+    person.waits_for("the question to go", "approval_list", json!({}), none).await;
+    call.abort();
+    let mut lines = house.serves(&[]).await;
+    lines.greets().await;
+    lines.begins_call("box.look", json!({})).await;
+    person.is_asked().await;
+    assert_eq!(lines.leaves().await.0, 0);
+    person.waits_for("the question to go", "approval_list", json!({}), none).await;
+    assert_eq!(house.notes("box"), ["started"]);
+    person.quits().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_switched_off_or_shared_stays_so_under_a_new_name() {
+    let house = with_box();
+    let (person, _model) =
+        with(&house, "auto_approve = []", "{ name = \"box\", mode = \"read_only\" }").await;
+    person.does("tool_set_enabled", json!({"tool": "box.drop_table", "enabled": false})).await;
+    let unknown = person.is_refused("tool_call", json!({"tool": "box.drop_table", "arguments": {}})).await;
+    assert_eq!(json!(unknown.code), "unknown_tool", "off is off for the person, too");
+    person.does("upstream_rename", json!({"name": "box", "to": "chest"})).await;
+    person.sees("chest", "ready").await;
+    let unknown = person.is_refused("tool_call", json!({"tool": "chest.drop_table", "arguments": {}})).await;
+    assert_eq!(json!(unknown.code), "unknown_tool", "{unknown:?}");
+    let view = person.asks("gateway_get").await;
+    let shares: Vec<&Value> =
+        view["shares"].as_array().unwrap().iter().filter(|s| s["mode"].is_string()).collect();
+    assert_eq!((&shares[0]["server"], &shares[0]["mode"]), (&json!("chest"), &json!("read_only")), "{view}");
+    assert!(!house.reads("config.toml").contains("box"), "{}", house.reads("config.toml"));
+    person.quits().await;
+}

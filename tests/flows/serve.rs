@@ -335,3 +335,31 @@ async fn a_client_that_sends_nonsense_gets_an_error_and_goes_on() {
     assert_eq!(answer["result"], json!({}));
     assert_eq!(client.leaves().await.0, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_a_client_that_leaves_in_the_middle_of_a_call_leaves_no_process_behind() {
+    let house = with_box();
+    let mut client = house.serves(&[]).await;
+    client.greets().await;
+    client.waits_for_tool("box.wait").await;
+    client.begins_call("box.wait", json!({})).await;
+    has_noted(&house, "waiting", 1).await;
+    let marker = house.notes_file("box").display().to_string();
+    assert_eq!(running_with(&marker, "server.py").len(), 1);
+    assert_eq!(client.leaves().await.0, 0);
+    assert!(running_with(&marker, "server.py").is_empty());
+
+    // Beside a page, only the call ends.
+    let page = house.opens_page().await;
+    page.sees("box", "ready").await;
+    let mut client = house.serves(&[]).await;
+    client.greets().await;
+    client.waits_for_tool("box.wait").await;
+    client.begins_call("box.wait", json!({})).await;
+    has_noted(&house, "waiting", 2).await;
+    assert_eq!(client.leaves().await.0, 0);
+    has_noted(&house, "cancelled", 1).await;
+    assert_eq!(page.does("upstream_get", json!({"name": "box"})).await["state"], "ready");
+    assert_eq!(page.closes().await, 0);
+    assert!(running_with(&marker, "server.py").is_empty());
+}

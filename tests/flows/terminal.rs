@@ -206,3 +206,60 @@ async fn the_block_to_paste_starts_this_evi_in_this_home() {
     assert!(block.contains("http://127.0.0.1:8765/mcp"), "{block}");
     assert!(!house.home().exists(), "printing makes nothing");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i64_additions_at_the_same_moment_lose_nothing() {
+    let house = house();
+    house.writes("mcp.json", "// mine\n[\n  {\"name\": \"first\", \"command\": \"x\", \"x-own\": 1}\n]\n");
+    let person = house.opens().await;
+    let from_terminals = futures::future::join_all((0..6).map(|n| {
+        let arguments = ["mcp".to_owned(), "add".to_owned(), format!("t{n}"), "x".to_owned()];
+        house.evi(arguments)
+    }));
+    let from_the_window = futures::future::join_all((0..6).map(|n| {
+        let draft = evi_tests::Program::new("x").draft(&format!("w{n}"));
+        person.does("upstream_add", json!({"draft": draft}))
+    }));
+    let (said, _) = tokio::join!(from_terminals, from_the_window);
+    for one in said {
+        assert_eq!(one.status, 0, "{}", one.err);
+    }
+    let text = house.reads("mcp.json");
+    for kept in ["// mine", "\"x-own\": 1"] {
+        assert!(text.contains(kept), "{text}");
+    }
+    let listed = house.evi(["mcp", "list-servers"]).await.done();
+    let mut names: Vec<&str> = listed.lines().map(|line| line[4..].split(" — ").next().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["first", "t0", "t1", "t2", "t3", "t4", "t5", "w0", "w1", "w2", "w3", "w4", "w5"]);
+    person.quits().await;
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_interrupted_is_cancelled_at_the_server_and_ends_with_130() {
+    let house = house().with_servers_on();
+    let program = house.server("box", "plain");
+    let house = house.with_server("box", &program);
+    let noted = async |line: &str, times: usize| {
+        let look =
+            || async { (house.notes("box").iter().filter(|n| *n == line).count() >= times).then_some(()) };
+        evi_tests::until(&format!("the server to note {line}"), look).await;
+    };
+    // Once with a server of its own, once with that of a page.
+    for round in [1, 2] {
+        let page = if round == 2 { Some(house.opens_page().await) } else { None };
+        if let Some(page) = &page {
+            page.sees("box", "ready").await;
+        }
+        let child = house.command().args(["mcp", "call", "box.wait"]).spawn().unwrap();
+        noted("waiting", round).await;
+        evi_tests::interrupt(child.id().unwrap());
+        let output = tokio::time::timeout(evi_tests::LIMIT, child.wait_with_output()).await.unwrap().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+        noted("cancelled", round).await;
+        if let Some(page) = page {
+            assert_eq!(page.closes().await, 0);
+        }
+    }
+}

@@ -20,7 +20,7 @@ pub use mcp_http::{Client, Door};
 pub use model::{Model, Reply};
 pub use page::Page;
 pub use person::{NoKeychain, Person};
-pub use processes::{kill, running_with, terminate};
+pub use processes::{interrupt, kill, running_with, terminate};
 pub use waiting::{LIMIT, until};
 
 /// Names in a list of objects, in its order.

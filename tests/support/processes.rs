@@ -58,6 +58,11 @@ pub fn terminate(pid: u32) {
     signal(pid, "-TERM");
 }
 
+/// Interrupts a process, as Ctrl-C does.
+pub fn interrupt(pid: u32) {
+    signal(pid, "-INT");
+}
+
 /// Ends a process without a word.
 pub fn kill(pid: u32) {
     signal(pid, "-KILL");

@@ -2,6 +2,7 @@
 
 use axum::{
     Json, Router,
+    body::Bytes,
     extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -69,8 +70,8 @@ struct Add {
     headers: Map<String, Value>,
 }
 
-async fn add(State(shared): State<Shared>, Json(body): Json<Value>) -> Result<Json<Value>, Detail> {
-    let body: Add = read(body)?;
+async fn add(State(shared): State<Shared>, body: Bytes) -> Result<Json<Value>, Detail> {
+    let body: Add = read(&body)?;
     let args = match body.args {
         Value::Null => Vec::new(),
         Value::String(line) => evi_app::split_line(&line).map_err(Detail)?,
@@ -106,8 +107,8 @@ struct Toggle {
     on: bool,
 }
 
-async fn toggle(State(shared): State<Shared>, Json(body): Json<Value>) -> Result<Json<Value>, Detail> {
-    let body: Toggle = read(body)?;
+async fn toggle(State(shared): State<Shared>, body: Bytes) -> Result<Json<Value>, Detail> {
+    let body: Toggle = read(&body)?;
     let params = json!({"name": body.name, "enabled": body.on});
     shared.front.call("upstream_set_enabled", params).await.map_err(Detail)?;
     Ok(Json(json!({"ok": true})))
@@ -118,14 +119,17 @@ struct Remove {
     name: String,
 }
 
-async fn remove(State(shared): State<Shared>, Json(body): Json<Value>) -> Result<Json<Value>, Detail> {
-    let body: Remove = read(body)?;
+async fn remove(State(shared): State<Shared>, body: Bytes) -> Result<Json<Value>, Detail> {
+    let body: Remove = read(&body)?;
     shared.front.call("upstream_remove", json!({"name": body.name})).await.map_err(Detail)?;
     Ok(Json(json!({"ok": true})))
 }
 
-fn read<T: serde::de::DeserializeOwned>(body: Value) -> Result<T, Detail> {
-    serde_json::from_value(body).map_err(|e| invalid(e.to_string()))
+/// Whatever the content type says: a body that is not clear is answered like every other mistake.
+fn read<T: serde::de::DeserializeOwned>(body: &Bytes) -> Result<T, Detail> {
+    let value: Value =
+        serde_json::from_slice(body).map_err(|e| invalid(format!("the body is not JSON: {e}")))?;
+    serde_json::from_value(value).map_err(|e| invalid(e.to_string()))
 }
 
 fn invalid(message: String) -> Detail {
