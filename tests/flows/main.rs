@@ -1,5 +1,6 @@
 //! The journeys through the whole house, as a person, a browser, a terminal and other applications make them, with
 //! real servers and real processes.
+#![allow(clippy::unwrap_used, reason = "a test stops at once; its helpers, too")]
 
 mod bad_files;
 mod bad_servers;

@@ -170,7 +170,7 @@ fn finish(reason: &str) -> Value {
     chunk(json!({}), Some(reason))
 }
 
-fn chunk(delta: Value, finish: Option<&str>) -> Value {
+fn chunk(delta: impl Into<Value>, finish: Option<&str>) -> Value {
     json!({"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "small",
-        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        "choices": [{"index": 0, "delta": delta.into(), "finish_reason": finish}]})
 }
