@@ -55,7 +55,7 @@ test("a person chats, and the model's calls wait for a yes", async (t) => {
     await window.click(`//nav//a[contains(.,"Chat")]`);
     await window.waitForText("Choose a model to chat with");
     await window.waitForText("/call filesystem.list_directory");
-    await window.picture("14-chat-without-a-model");
+    await window.picture("20-chat-without-a-model");
   });
 
   await go("a tool is called without a model", async () => {
@@ -63,7 +63,7 @@ test("a person chats, and the model's calls wait for a yes", async (t) => {
     await window.find(row("ok"));
     await window.click(`${row("ok")} button[aria-expanded]`);
     await window.waitForText("[FILE] notes.md", { locator: row("ok") });
-    await window.picture("15-call-without-a-model");
+    await window.picture("21-call-without-a-model");
     await say("hello");
     await window.waitForText(/No model is set up/);
   });
@@ -77,7 +77,7 @@ test("a person chats, and the model's calls wait for a yes", async (t) => {
     await window.type(field("Key"), KEY);
     await window.click(button("Keep the key"));
     await window.waitForText("A key is in the keychain");
-    await window.picture("16-model");
+    await window.picture("22-model");
     const kept = await run("secret-tool", ["search", "--all", "service", "evi"]);
     assert.ok(`${kept.stdout}${kept.stderr}`.includes(KEY), "the keychain has the key");
     assert.deepEqual(await filesWith(place.home, KEY), []);
@@ -92,7 +92,7 @@ test("a person chats, and the model's calls wait for a yes", async (t) => {
     assert.match(waiting, /filesystem\.list_directory on the server filesystem/);
     assert.ok(waiting.includes(JSON.stringify({ path: place.folder }, null, 2)), waiting);
     await window.waitForText("I look into the folder.");
-    await window.picture("17-a-call-waits");
+    await window.picture("23-a-call-waits");
     const calls = (await call(window, "activity_list")).filter((one) => one.caller === "chat");
     assert.ok(!calls.some((one) => one.outcome === "ok"), JSON.stringify(calls));
   });
@@ -110,7 +110,7 @@ test("a person chats, and the model's calls wait for a yes", async (t) => {
     await window.find(row("ok"));
     await window.waitForText("Your folder holds two folders and two files");
     await window.waitGone("button[aria-label=Stop]");
-    await window.picture("18-answer");
+    await window.picture("24-answer");
   });
 
   await go("Stop ends a stream", async () => {
@@ -120,7 +120,29 @@ test("a person chats, and the model's calls wait for a yes", async (t) => {
     await window.waitGone("button[aria-label=Stop]");
     await window.waitForText("Stopped");
     assert.ok(!(await window.text("main")).includes("On day 400"));
-    await window.picture("19-stopped");
+    await window.picture("25-stopped");
+  });
+
+  await go("Stop cancels the call under way", async () => {
+    const draft = {
+      name: "everything",
+      transport: "stdio",
+      command: "npx",
+      args: ["-y", "@modelcontextprotocol/server-everything"],
+      url: "",
+      env: [],
+      headers: [],
+    };
+    await call(window, "upstream_add", { draft, enabled: true, overwrite: false, turn_on_mcp: true });
+    const ready = async () => (await call(window, "upstream_get", { name: "everything" })).state === "ready";
+    await until("the second server to be ready", ready, 30_000);
+    await say("/call everything.trigger-long-running-operation duration=600 steps=600");
+    const long = (state) => `[data-call="everything.trigger-long-running-operation"][data-state="${state}"]`;
+    await window.find(long("running"));
+    await window.click("button[aria-label=Stop]");
+    await window.find(long("cancelled"));
+    await window.waitGone("button[aria-label=Stop]");
+    await call(window, "upstream_remove", { name: "everything" });
   });
 
   await go("the chat is there after a restart", async () => {
@@ -134,13 +156,12 @@ test("a person chats, and the model's calls wait for a yes", async (t) => {
     await window.click(`${row("ok")} button[aria-expanded]`);
     await window.waitForText("[FILE] notes.md", { locator: row("ok") });
     assert.equal((await call(window, "settings_get")).key_place, "keychain");
-    // The key is read from there: the emulator's own record shows what came with the request.
     await goTo(window, "settings");
     await window.click("//*[@aria-label='Theme']//*[normalize-space(.)='Dark']");
     await window.click(`//nav//a[contains(.,"Chat")]`);
     await window.click(`//a[@data-row][contains(.,"list the files")]`);
     await window.waitForText("Stopped");
-    await window.picture("20-dark-chat");
+    await window.picture("30-dark-chat");
     await window.quit();
   });
 });

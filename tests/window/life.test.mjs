@@ -9,14 +9,15 @@ import path from "node:path";
 import { test } from "node:test";
 
 import { applicationGone, processesOf, tray, until } from "./driver.mjs";
-import { evi, filesystemServers, makeHome, processesAt, run, step } from "./place.mjs";
+import { evi, filesystemServers, makeHome, processesAt, run, serveClient, step } from "./place.mjs";
 
 test("the application starts once, closes to the tray and ends without a trace", async (t) => {
   const place = await makeHome(t);
   place.ends.push(() => applicationGone(place.desktop, 1_000).catch(() => {}));
   const added = ["mcp", "add", "filesystem", "npx", "--", "-y", "@modelcontextprotocol/server-filesystem", place.folder];
   assert.equal((await evi(place, ...added)).code, 0);
-  await writeFile(path.join(place.home, "config.toml"), "[tools]\nmcp = true\n");
+  const shared = 'categories = ["memory"]\nservers = [{ name = "filesystem", mode = "ask" }]';
+  await writeFile(path.join(place.home, "config.toml"), `[tools]\nmcp = true\n\n[serve.profiles.default]\n${shared}\n`);
   let first;
 
   await step(t, "a start shows its window", async () => {
@@ -61,6 +62,15 @@ test("the application starts once, closes to the tray and ends without a trace",
     }
     await tray.click("Gateway");
     await tray.waitFor("Gateway is off");
+  });
+
+  await step(t, "a call that waits for the person opens the window", async () => {
+    const client = serveClient(place);
+    await client.start();
+    const params = { name: "filesystem.list_directory", arguments: { path: place.folder } };
+    client.ask("tools/call", params).catch(() => {});
+    await windowShown();
+    await client.end();
   });
 
   await step(t, "Quit leaves no process, and a start right after it is a new start", async () => {

@@ -2,6 +2,8 @@
 // another application, and see the same home from a terminal. Each step leaves its picture.
 
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { test } from "node:test";
 
 import { button, field, Key, processesOf, text, tray, until } from "./driver.mjs";
@@ -242,6 +244,24 @@ test("a person adds a server, calls its tools and serves them to another applica
     await window.picture("12-connected-app");
   });
 
+  await go("a server shared with a question asks in the window, wherever the person is", async () => {
+    await window.click("[aria-label='How filesystem is shared']");
+    await window.click("//*[@role='option'][contains(.,'Ask each time')]");
+    await window.waitForText("Ask each time", { locator: "[aria-label='How filesystem is shared']" });
+    await window.click(`//nav//a[contains(.,"Tools")]`);
+    const params = { name: "filesystem.list_directory", arguments: { path: place.folder } };
+    const answer = client.ask("tools/call", params);
+    const waiting = "[aria-label='Waiting for an answer']";
+    const shown = await window.waitForText("a desktop application asks to call", { locator: waiting });
+    assert.ok(shown.includes(JSON.stringify(params.arguments, null, 2)), shown);
+    assert.match(shown, /becomes a denial in \d+ s/);
+    await window.picture("14-another-application-asks");
+    await window.click(button("Allow once"));
+    assert.match((await answer).result.content[0].text, /\[DIR\] letters/);
+    await window.waitGone(waiting);
+    await call(window, "share_set", { server: "filesystem", mode: "full" });
+  });
+
   await go("the block for another application is checked by starting what is in it", async () => {
     await goTo(window, "gateway?connect=1");
     await window.click(button("Check the connection"));
@@ -283,10 +303,28 @@ test("a person adds a server, calls its tools and serves them to another applica
     assert.ok((await inspect(url, token, "--method", "tools/list")).tools.length === 20);
   });
 
+  await go("a file that cannot be read is said with its place, and nothing is written to it", async () => {
+    const file = path.join(place.home, "mcp.json");
+    const good = await readFile(file, "utf8");
+    const broken = `${good.trimEnd().slice(0, -1)}, {"name": "half`;
+    await writeFile(file, broken);
+    await window.click(`//nav//a[contains(.,"Servers")]`);
+    const shown = await window.waitForText(/mcp\.json/, { locator: ".notes" });
+    assert.match(shown, /line \d+/i);
+    await window.picture("15-broken-file");
+    const added = await evi(place, "mcp", "add", "another", "node");
+    assert.equal(added.code, 1);
+    assert.match(added.stderr, /mcp\.json/);
+    assert.equal(await readFile(file, "utf8"), broken);
+    assert.equal(await filesystemServers(), 1);
+    await writeFile(file, good);
+    await until("the note to go", async () => !/mcp\.json/.test(await window.text(".notes")));
+  });
+
   await go("every page has its dark face", async () => {
     await goTo(window, "settings");
     await window.click("//*[@aria-label='Theme']//*[normalize-space(.)='Dark']");
-    await window.picture("20-dark-settings");
+    await window.picture("30-dark-settings");
     for (const [name, at, words] of [
       ["servers", "servers/filesystem", "Discovery"],
       ["tools", "tools/filesystem.list_directory", "Arguments"],
@@ -294,7 +332,7 @@ test("a person adds a server, calls its tools and serves them to another applica
     ]) {
       await goTo(window, at);
       await window.waitForText(words, { locator: "main" });
-      await window.picture(`20-dark-${name}`);
+      await window.picture(`30-dark-${name}`);
     }
   });
 
