@@ -100,7 +100,8 @@ test("floating layers are accessible", async ({ page, evi }) => {
   await accessible(page, "palette");
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "More for filesystem" }).click();
-  await accessible(page, "menu");
+  // A menu floats outside of the landmarks, as menus do.
+  await accessible(page, "menu", ["region"]);
   await page.getByRole("menuitem", { name: "Remove…" }).click();
   await expect(page.getByRole("dialog", { name: "Remove filesystem?" })).toBeVisible();
   await accessible(page, "dialog");

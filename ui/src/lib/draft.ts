@@ -29,6 +29,9 @@ export interface DraftForm {
   headers: ValueRow[];
 }
 
+/** Fields that say themselves what is wrong with them. */
+export const draftFields: readonly string[] = ["name", "command", "args", "url", "cwd"];
+
 let last = 0;
 /** An identity for a row. */
 export function nextId(): number {
