@@ -1,6 +1,6 @@
 //! The same in a browser: `evi web` as a process, its commands, its events and the original's routes.
 
-use evi_tests::{house, peers, until};
+use evi_tests::{Model, Reply, house, peers, until};
 use reqwest::{Method, StatusCode, header};
 use serde_json::json;
 
@@ -190,4 +190,66 @@ async fn a_busy_port_or_an_address_of_the_network_is_an_error_and_nothing_else_i
     // Fault 14 of the original: it hung.
     let said = house.evi(["web", "--port", "99999"]).await;
     assert_eq!(said.status, 2, "{}", said.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_streams_into_the_page_with_its_question() {
+    let model =
+        Model::that([Reply::Calls("box__look", json!({"what": "x"})), Reply::Says("It gave it back.")]).await;
+    let house = house().with_model(&model);
+    let program = house.server("box", "plain");
+    let house = house.with_server("box", &program);
+    let page = house.opens_page().await;
+    page.sees("box", "ready").await;
+    let events = page.follows().await;
+    let sent = page.does("chat_send", json!({"text": "look at x"})).await;
+    let question =
+        until("a question", || async { page.does("approval_list", json!({})).await.get(0).cloned() }).await;
+    assert_eq!((&question["tool"], &question["arguments"]), (&json!("box.look"), &json!({"what": "x"})));
+    page.does("approval_answer", json!({"call": question["call"], "answer": "allow_once"})).await;
+    let steps = until("the turn to end", || async {
+        let events = events.lock().unwrap();
+        let turn = events.iter().filter(|e| e["kind"] == "turn" && e["chat"] == sent["chat"]);
+        let steps: Vec<serde_json::Value> = turn.map(|e| e["event"].clone()).collect();
+        steps.iter().any(|s| s["step"] == "ended").then_some(steps)
+    })
+    .await;
+    let of = |kind: &str| steps.iter().filter(move |s| s["step"] == kind).collect::<Vec<_>>();
+    let text: String = of("text").iter().map(|s| s["delta"].as_str().unwrap()).collect();
+    assert_eq!(text, "It gave it back.");
+    assert!(of("text").len() > 1, "it streams: {steps:?}");
+    assert!(of("call").iter().any(|s| s["call"]["tool"] == "box.look"), "{steps:?}");
+    assert_eq!(of("ended")[0]["reason"], "done");
+    let view = page.does("chat_get", json!({"chat": sent["chat"]})).await;
+    assert_eq!(view["messages"][1]["calls"][0]["state"], "ok");
+    page.closes().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_checks_a_connection_by_starting_evi_exactly_as_the_application_will() {
+    let house = house().with_servers_on();
+    let program = house.server("box", "plain");
+    let house = house.with_server("box", &program);
+    let page = house.opens_page().await;
+    page.sees("box", "ready").await;
+    let clients = page.does("connect_clients", json!({})).await;
+    assert!(clients.as_array().unwrap().iter().any(|c| c["id"] == "claude-desktop"), "{clients}");
+    let text = page.does("connect_text", json!({"client": "claude-desktop"})).await;
+    let check = page.does("connect_check", json!({"client": "claude-desktop"})).await;
+    assert_eq!(check["command"], text["command"], "what is checked is what was written");
+    assert!(check["problem"].is_null(), "{check}");
+    let stages: Vec<(&str, &str)> = check["stages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| (s["kind"].as_str().unwrap(), s["state"].as_str().unwrap()))
+        .collect();
+    assert_eq!(stages.last(), Some(&("discovery", "done")), "{check}");
+    assert!(stages.iter().all(|(_, state)| *state == "done"), "{check}");
+    assert_eq!(house.notes("box"), ["started"], "it attached to the page's eVi");
+    // What would fail there fails here, with the reason.
+    let check = page.does("connect_check", json!({"profile": "work"})).await;
+    assert!(check["problem"].is_object(), "{check}");
+    assert!(check["stderr"].to_string().contains("there is no profile work"), "{check}");
+    page.closes().await;
 }

@@ -363,3 +363,52 @@ async fn i15_a_client_that_leaves_in_the_middle_of_a_call_leaves_no_process_behi
     assert_eq!(page.closes().await, 0);
     assert!(running_with(&marker, "server.py").is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i38_a_client_on_lines_hears_of_each_switch_exactly_once_also_beside_an_owner() {
+    let house = with_box();
+    let page = house.opens_page().await;
+    page.sees("box", "ready").await;
+    let mut client = house.serves(&[]).await;
+    client.greets().await;
+    assert!(client.tools().await.contains(&"box.look".to_owned()));
+    let told = client.notices("notifications/tools/list_changed");
+    for (times, enabled) in [(1, false), (2, true), (3, false)] {
+        page.does("tool_set_enabled", json!({"tool": "box.look", "enabled": enabled})).await;
+        client.hears_of_changed_tools(told + times).await;
+        assert_eq!(client.notices("notifications/tools/list_changed"), told + times);
+        assert_eq!(client.tools().await.contains(&"box.look".to_owned()), enabled);
+    }
+    let answer = client.calls("box.big", json!({"size": 2_000_000})).await;
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(text.chars().count(), 2_000_000, "a large result comes through");
+    let shown = page.does("gateway_get", json!({})).await;
+    assert_eq!(
+        (&shown["clients"][0]["name"], &shown["clients"][0]["transport"]),
+        (&json!("a desktop client"), &json!("stdio"))
+    );
+    assert_eq!(client.leaves().await.0, 0);
+    page.closes().await;
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_a_client_process_that_is_killed_takes_its_call_with_it_and_nothing_else() {
+    let house = with_box();
+    let page = house.opens_page().await;
+    page.sees("box", "ready").await;
+    let mut client = house.serves(&[]).await;
+    client.greets().await;
+    client.waits_for_tool("box.wait").await;
+    client.begins_call("box.wait", json!({})).await;
+    has_noted(&house, "waiting", 1).await;
+    evi_tests::kill(client.pid());
+    has_noted(&house, "cancelled", 1).await;
+    until("the client to go from the list", || async {
+        let shown = page.does("gateway_get", json!({})).await;
+        (shown["clients"] == json!([])).then_some(())
+    })
+    .await;
+    assert_eq!(house.notes("box").iter().filter(|n| *n == "started").count(), 1);
+    page.closes().await;
+}

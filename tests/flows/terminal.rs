@@ -263,3 +263,14 @@ async fn a_call_that_is_interrupted_is_cancelled_at_the_server_and_ends_with_130
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_home_may_be_named_from_the_persons_folder() {
+    let house = house();
+    let person = house.folder().display().to_string();
+    for (given, wanted) in [("~/my evi", "my evi"), ("", ".evi")] {
+        let said = house.evi_with(["mcp", "path"], &[("EVI_HOME", given), ("HOME", &person)]).await;
+        let path = house.folder().join(wanted).join("mcp.json");
+        assert_eq!(said.done(), format!("{}\n", path.display()));
+    }
+}

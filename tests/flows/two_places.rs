@@ -95,3 +95,45 @@ async fn a_window_that_opens_takes_the_home_over_from_the_page_and_gives_it_back
     page.sees("box", "ready").await;
     assert_eq!(page.closes().await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_page_shows_the_first_ones_evi_and_goes_on_without_it() {
+    let house = house().with_servers_on();
+    let program = house.server("box", "plain");
+    let house = house.with_server("box", &program);
+    let first = house.opens_page().await;
+    first.sees("box", "ready").await;
+    let second = house.opens_page().await;
+    second.sees("box", "ready").await;
+    assert_eq!(second.does("app_info", json!({})).await["pid"], json!(first.pid()));
+    assert_eq!(house.notes("box"), ["started"]);
+
+    // Events of the one reach the other, and a call may run in each.
+    let events = second.follows().await;
+    first.does("tool_set_enabled", json!({"tool": "box.look", "enabled": false})).await;
+    until("an event about tools in the second page", || async {
+        let events = events.lock().unwrap();
+        let about = |e: &serde_json::Value| e["tags"].as_array().is_some_and(|t| t.contains(&json!("tools")));
+        events.iter().any(about).then_some(())
+    })
+    .await;
+    let big = json!({"tool": "box.big", "arguments": {"size": 2_000_000}});
+    let view = second.does("tool_call", big).await;
+    assert_eq!(
+        view["text"].as_str().unwrap().chars().count(),
+        2_000_000,
+        "a large result comes through the socket"
+    );
+
+    first.is_killed().await;
+    until("the second page to own the home", || async {
+        let (status, info) = second.post("/api/app_info", &json!({})).await;
+        (status.is_success() && info["pid"] == json!(second.pid())).then_some(())
+    })
+    .await;
+    second.sees("box", "ready").await;
+    let tools = second.does("tool_list", json!({})).await;
+    let look = tools["tools"].as_array().unwrap().iter().find(|t| t["name"] == "box.look").unwrap();
+    assert_eq!(look["enabled"], json!(false), "what was switched stays so");
+    assert_eq!(second.closes().await, 0);
+}

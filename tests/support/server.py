@@ -27,6 +27,7 @@ TOOLS = [
     {"name": "env", "description": "Gives an environment value", "inputSchema": schema(name={"type": "string"})},
     {"name": "leak", "description": "Prints its secret", "inputSchema": schema()},
     {"name": "crash", "description": "Ends the process", "inputSchema": schema()},
+    {"name": "big", "description": "Gives a long text", "inputSchema": schema(size={"type": "integer"})},
     {"name": "grow", "description": "Adds a tool", "inputSchema": schema()},
 ]
 
@@ -75,6 +76,8 @@ def call(ident, params):
         sys.stderr.write("my secret is " + os.environ.get("SECRET", "<unset>") + "\n")
         sys.stderr.flush()
         refuse(ident, -32000, "could not use " + os.environ.get("SECRET", "<unset>"))
+    elif name == "big":
+        answer(ident, "ö" * arguments["size"])
     elif name == "crash":
         os._exit(7)
     elif name == "grow":
