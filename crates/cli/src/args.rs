@@ -70,7 +70,14 @@ pub struct Add {
     /// Its working folder
     #[arg(long, value_name = "FOLDER")]
     pub cwd: Option<PathBuf>,
-    /// Keep the values of --env in the keychain; the file holds references
+    #[command(flatten)]
+    pub keeping: Keeping,
+}
+
+/// How an added server is kept.
+#[derive(Args)]
+pub struct Keeping {
+    /// Keep the values of --env or -H in the keychain; the file holds references
     #[arg(long)]
     pub secret: bool,
     /// Add it switched off
@@ -93,15 +100,8 @@ pub struct AddHttp {
     /// It speaks the older HTTP+SSE
     #[arg(long)]
     pub sse: bool,
-    /// Keep the values of -H in the keychain; the file holds references
-    #[arg(long)]
-    pub secret: bool,
-    /// Add it switched off
-    #[arg(long)]
-    pub disabled: bool,
-    /// Replace a server of that name
-    #[arg(long)]
-    pub overwrite: bool,
+    #[command(flatten)]
+    pub keeping: Keeping,
 }
 
 #[derive(Args)]

@@ -10,7 +10,7 @@ use evi_app::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Add, AddHttp},
+    args::{Add, AddHttp, Keeping},
     output,
 };
 
@@ -96,27 +96,27 @@ fn shown(word: &str) -> String {
 
 /// `evi mcp add`.
 pub async fn add(home: Home, add: Add) -> Outcome {
-    let env = values(&add.env, "--env", add.secret)?;
+    let env = values(&add.env, "--env", add.keeping.secret)?;
     if add.command == "cmd" && add.args.first().is_some_and(|a| a.eq_ignore_ascii_case("C:/")) {
         output::warning("the argument C:/ looks like /c, changed by the shell; write //c there");
     }
     let draft = json!({
         "name": add.name, "transport": "stdio", "command": add.command, "args": add.args, "env": env, "cwd": add.cwd,
     });
-    save(home, draft, add.disabled, add.overwrite).await
+    save(home, draft, &add.keeping).await
 }
 
 /// `evi mcp add-http`.
 pub async fn add_http(home: Home, add: AddHttp) -> Outcome {
-    let headers = values(&add.headers, "-H", add.secret)?;
+    let headers = values(&add.headers, "-H", add.keeping.secret)?;
     let transport = if add.sse { "sse" } else { "http" };
     let draft = json!({"name": add.name, "transport": transport, "url": add.url, "headers": headers});
-    save(home, draft, add.disabled, add.overwrite).await
+    save(home, draft, &add.keeping).await
 }
 
-async fn save(home: Home, draft: Value, disabled: bool, overwrite: bool) -> Outcome {
+async fn save(home: Home, draft: Value, keeping: &Keeping) -> Outcome {
     let config_toml = home.config_toml();
-    let params = json!({"draft": draft, "enabled": !disabled, "overwrite": overwrite});
+    let params = json!({"draft": draft, "enabled": !keeping.disabled, "overwrite": keeping.overwrite});
     let added = change(home, "upstream_add", params).await?;
     let (name, summary) = (text(&added, "name"), text(&added, "summary"));
     output::line(&format!("added {name} — {summary}"));
