@@ -324,6 +324,7 @@ test("a person adds a server, calls its tools and serves them to another applica
   await go("every page has its dark face", async () => {
     await goTo(window, "settings");
     await window.click("//*[@aria-label='Theme']//*[normalize-space(.)='Dark']");
+    await window.script(() => document.querySelector("main .page .page").scrollTo(0, 0));
     await window.picture("30-dark-settings");
     for (const [name, at, words] of [
       ["servers", "servers/filesystem", "Discovery"],

@@ -37,7 +37,11 @@ export async function makeHome(t) {
   const settings = { npm_config_update_notifier: "false", npm_config_audit: "false", npm_config_fund: "false" };
   // No more folders than a person without developers' tools has, because messages show where was searched.
   const folders = new Set([path.dirname(process.execPath), "/usr/local/bin", "/usr/bin", "/bin"]);
-  const environment = { HOME: root, EVI_HOME: home, PATH: [...folders].join(":"), ...settings };
+  const person = { HOME: root, EVI_HOME: home, PATH: [...folders].join(":") };
+  // The webview keeps the look there, and one flow's must not be another's.
+  const kept = { XDG_DATA_HOME: ".local/share", XDG_CONFIG_HOME: ".config", XDG_CACHE_HOME: ".cache" };
+  for (const [name, folder] of Object.entries(kept)) person[name] = path.join(root, folder);
+  const environment = { ...person, ...settings };
   return { root, home, folder, bin, desktop, environment, ends };
 }
 
