@@ -47,7 +47,9 @@ test("i51_arguments_have_exact_types_from_the_form_and_from_json", async ({ page
 
   await go(page, "#/tools/filesystem.edit_file");
   await page.getByLabel("path").fill(`${evi.folder}/notes.md`);
-  await page.getByLabel("edits").fill(`[{"oldText": "# Notes", "newText": "# Papers"}]`);
+  await page.getByRole("button", { name: "Add edits" }).click();
+  await page.getByLabel("oldText").fill("# Notes");
+  await page.getByLabel("newText").fill("# Papers");
   await page.getByRole("radio", { name: "true" }).click();
   await page.getByRole("button", { name: "Call", exact: true }).click();
   await expect(result(page)).toContainText("+# Papers");

@@ -140,7 +140,8 @@ function plain(schema: JsonObject, root: Json, name: string, depth: number): Sha
       return { ...own, nullable: true, kind: "null" };
     case "array": {
       const items = isObject(schema["items"]) ? read(schema["items"], root, name, depth + 1) : undefined;
-      if (!items || !["string", "number", "boolean", "enum"].includes(items.kind)) break;
+      const listed = items?.kind === "object" && items.fields.length > 0;
+      if (!items || !(listed || ["string", "number", "boolean", "enum"].includes(items.kind))) break;
       return {
         ...own,
         nullable,
