@@ -200,3 +200,34 @@ async fn one_unreadable_template_leaves_the_others_in_the_list() {
     assert!(prompts.contains(&"good".to_owned()), "{answer}");
     assert_eq!(client.leaves().await.0, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_database_keeps_nothing_from_starting_and_is_kept() {
+    let house = house();
+    let rubbish = "this is no database any more ".repeat(500);
+    house.writes("state/evi.db", &rubbish);
+    let person = house.opens().await;
+    let info = person.asks("app_info").await;
+    let problem = problem_about(&info, "evi.db");
+    assert!(problem["message"].as_str().unwrap().contains("evi.db.damaged-"), "{problem}");
+    let chat = person.says(None, "/call list_memories").await;
+    person.reads_to_the_end(&chat).await;
+    assert_eq!(house.files_with(&rubbish).len(), 1, "the old file is kept");
+    person.quits().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_home_that_cannot_be_made_is_an_error_that_says_what_to_do() {
+    let house = house();
+    let file = house.folder().join("apples.txt").display().to_string();
+    for arguments in
+        [&["mcp", "add", "x", "y"][..], &["mcp", "call", "list_memories"], &["mcp", "serve"], &["web"]]
+    {
+        let said = house.evi_with(arguments, &[("EVI_HOME", &file)]).await;
+        assert_eq!(said.status, 1, "{arguments:?}: {}", said.err);
+        let err = said.err;
+        assert!(err.contains("error: could not ") && err.contains(&file), "{arguments:?}: {err}");
+        assert!(err.contains("hint: ") && err.contains("EVI_HOME"), "{arguments:?}: {err}");
+        assert!(!err.contains("panicked"), "{err}");
+    }
+}

@@ -161,6 +161,8 @@ pub struct Inner {
     pub(crate) cancel: CancellationToken,
     tasks: TaskTracker,
     journal: Arc<SqliteJournal>,
+    /// What the person should know of the database.
+    pub(crate) db_notice: Option<String>,
     watching: std::sync::Mutex<Option<Watching>>,
 }
 
@@ -258,6 +260,7 @@ impl App {
                 cancel,
                 tasks,
                 journal,
+                db_notice: db.notice(),
                 watching: std::sync::Mutex::default(),
             }),
         };

@@ -123,6 +123,9 @@ pub fn store(error: &StoreError) -> Problem {
         StoreError::InvalidName { .. } => Problem::new(Code::InvalidInput, message).field("name"),
         StoreError::UnknownChat(_) => Problem::new(Code::NotFound, "this conversation is not there any more"),
         StoreError::NewerDb { .. } => Problem::new(Code::Storage, message).hint("update eVi"),
+        // Only folders of the home are created.
+        StoreError::Io { action: "create" | "protect", .. } => Problem::new(Code::Storage, message)
+            .hint("the folder must belong to you; set EVI_HOME to a folder that you can write"),
         _ => Problem::new(Code::Storage, message),
     }
 }

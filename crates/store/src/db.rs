@@ -4,12 +4,12 @@
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use crate::{ChatStore, Home, SqliteJournal, StoreError};
+use crate::{ChatStore, Home, SqliteJournal, StoreError, atomic::FileLock};
 
 /// Each takes the database one version further; the version is how many have run.
 const MIGRATIONS: &[&str] = &["
@@ -53,16 +53,36 @@ struct Inner {
     connection: Mutex<Connection>,
     /// The file's version, when it is newer than what is known here.
     newer: Option<i64>,
+    /// Where a damaged file was put, for which a new one was begun.
+    damaged: Option<PathBuf>,
 }
 
 impl Db {
     /// Opens `state/evi.db`, making it where there is none and bringing an older one up to date, after a copy.
     ///
+    /// A file that is no database any more is put aside as `evi.db.damaged-<seconds>`, and a new one begun: without
+    /// that nothing of eVi would start.
+    ///
     /// # Errors
     /// What SQLite or the system says; nothing of the file is lost then.
     pub fn open(home: &Home) -> Result<Self, StoreError> {
         home.prepare()?;
-        Self::open_with(home.db(), MIGRATIONS)
+        match Self::open_with(home.db(), MIGRATIONS) {
+            Err(error) if is_damaged(&error) => {}
+            result => return result,
+        }
+        let _lock = FileLock::take(&home.run().join("db.lock"))?;
+        let damaged = match Self::open_with(home.db(), MIGRATIONS) {
+            Err(error) if is_damaged(&error) => put_aside(&home.db())?,
+            // Another process was quicker.
+            result => return result,
+        };
+        tracing::error!(kept = %damaged.display(), "the database was damaged; a new one is begun");
+        let mut db = Self::open_with(home.db(), MIGRATIONS)?;
+        if let Some(inner) = Arc::get_mut(&mut db.inner) {
+            inner.damaged = Some(damaged);
+        }
+        Ok(db)
     }
 
     fn open_with(path: PathBuf, migrations: &[&str]) -> Result<Self, StoreError> {
@@ -83,12 +103,17 @@ impl Db {
             }
             migrate(&mut connection, migrations)?;
         }
-        Ok(Self { inner: Arc::new(Inner { path, connection: Mutex::new(connection), newer }) })
+        Ok(Self { inner: Arc::new(Inner { path, connection: Mutex::new(connection), newer, damaged: None }) })
     }
 
-    /// What the person should know: that a newer eVi wrote the file and it is read-only here.
+    /// What the person should know: that a newer eVi wrote the file and it is read-only here, or that it was damaged
+    /// and where it is kept.
     pub fn notice(&self) -> Option<String> {
-        self.writable().err().map(|e| e.to_string())
+        let damaged = self.inner.damaged.as_ref();
+        let damaged = damaged.map(|kept| {
+            format!("it was damaged, so conversations begin anew; the old file is kept as {}", kept.display())
+        });
+        damaged.or_else(|| self.writable().err().map(|e| e.to_string()))
     }
 
     /// The chats in it.
@@ -123,6 +148,27 @@ impl Db {
         // A panic in between rolled its transaction back.
         self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_damaged(error: &StoreError) -> bool {
+    let StoreError::Db { source, .. } = error else { return false };
+    matches!(source.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+}
+
+/// Renames the file and its side files, and gives the new name.
+fn put_aside(path: &Path) -> Result<PathBuf, StoreError> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let kept = PathBuf::from(format!("{}.damaged-{}", path.display(), since.as_secs()));
+    for side in ["", "-wal", "-shm"] {
+        let (from, to) = (format!("{}{side}", path.display()), format!("{}{side}", kept.display()));
+        match std::fs::rename(&from, &to) {
+            Err(error) if side.is_empty() || error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(StoreError::io("put aside", from)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(kept)
 }
 
 fn version_of(migrations: &[&str]) -> i64 {
@@ -214,6 +260,21 @@ mod tests {
         let connection = connect(&path).unwrap();
         assert_eq!(version(&connection).unwrap(), 1);
         assert!(connection.execute("SELECT * FROM b", []).is_err());
+    }
+
+    #[test]
+    fn a_damaged_file_is_kept_aside_and_a_new_one_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path());
+        home.prepare().unwrap();
+        let rubbish = "not a database ".repeat(1000);
+        std::fs::write(home.db(), &rubbish).unwrap();
+        let db = Db::open(&home).unwrap();
+        let notice = db.notice().unwrap();
+        let kept = notice.split("kept as ").nth(1).unwrap();
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), rubbish);
+        db.chats().chat_create(&"c".into(), "title").unwrap();
+        assert_eq!(Db::open(&home).unwrap().notice(), None, "told once, by whoever found it");
     }
 
     #[cfg(unix)]

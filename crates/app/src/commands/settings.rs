@@ -16,6 +16,13 @@ pub async fn app_info(app: &App, _: Nothing) -> Result<AppInfo, Problem> {
     let loaded = app.config.current();
     let vault = app.vault.clone();
     let keychain = problem::blocking(move || vault.probe()).await.err();
+    let of_database = app.db_notice.iter().map(|notice| ConfigProblemView {
+        file: app.home.db().display().to_string(),
+        line: None,
+        column: None,
+        message: notice.clone(),
+        whole_file: false,
+    });
     Ok(AppInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         home: app.home.root().display().to_string(),
@@ -25,7 +32,7 @@ pub async fn app_info(app: &App, _: Nothing) -> Result<AppInfo, Problem> {
         shell: app.options.shell.name().to_owned(),
         pid: std::process::id(),
         keychain_problem: keychain,
-        config_problems: loaded.problems.iter().map(problem::config).collect(),
+        config_problems: loaded.problems.iter().map(problem::config).chain(of_database).collect(),
         mcp_on: loaded.config.tools.mcp,
     })
 }
