@@ -412,3 +412,44 @@ async fn i15_a_client_process_that_is_killed_takes_its_call_with_it_and_nothing_
     assert_eq!(house.notes("box").iter().filter(|n| *n == "started").count(), 1);
     page.closes().await;
 }
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn five_applications_that_start_at_once_share_one_server_over_two_deaths_of_its_owner() {
+    let house = with_box();
+    let running = || running_with(&house.notes_file("box").display().to_string(), "server.py").len();
+    let mut clients = futures::future::join_all((0..5).map(async |_| {
+        let mut client = house.serves(&[]).await;
+        client.greets().await;
+        client.waits_for_tool("box.look").await;
+        client
+    }))
+    .await;
+    assert_eq!(running(), 1);
+    for death in 0..2 {
+        let look = || async {
+            // Who owns the home is whoever has the server as its child.
+            let server =
+                *running_with(&house.notes_file("box").display().to_string(), "server.py").first()?;
+            let owner = evi_tests::parent(server)?;
+            clients.iter().position(|client| client.pid() == owner)
+        };
+        let owner = until("an owner", look).await;
+        evi_tests::kill(clients.remove(owner).pid());
+        futures::future::join_all(clients.iter_mut().map(async |client| {
+            client.waits_for_tool("box.look").await;
+            let answer = client.calls("box.look", json!({"what": death.to_string()})).await;
+            assert_eq!(
+                answer["result"]["content"][0]["text"],
+                format!("{{\"what\": \"{death}\"}}"),
+                "{answer}"
+            );
+        }))
+        .await;
+        until("one server", || async { (running() == 1).then_some(()) }).await;
+    }
+    for client in clients {
+        assert_eq!(client.leaves().await.0, 0);
+    }
+    assert_eq!(running(), 0);
+}

@@ -20,6 +20,8 @@ pub use mcp_http::{Client, Door};
 pub use model::{Model, Reply};
 pub use page::Page;
 pub use person::{NoKeychain, Person};
+#[cfg(unix)]
+pub use processes::parent;
 pub use processes::{interrupt, kill, running_with, terminate};
 pub use waiting::{LIMIT, until};
 

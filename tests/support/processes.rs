@@ -53,6 +53,13 @@ fn all() -> Vec<(u32, Vec<String>)> {
         .collect()
 }
 
+/// The process that started another, if both are there.
+#[cfg(unix)]
+pub fn parent(pid: u32) -> Option<u32> {
+    let output = Command::new("ps").args(["-o", "ppid=", "-p", &pid.to_string()]).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
 /// Asks a process to end.
 pub fn terminate(pid: u32) {
     signal(pid, "-TERM");
