@@ -281,6 +281,8 @@ export class Window {
     // The application may have ended by itself, and with it the session.
     await this.request("DELETE", "", undefined, PATIENCE).catch(() => {});
     await this.#driver.close();
+    // Without its window the application lives on in the tray.
+    for (const pid of await processesOf(this.program)) process.kill(pid, "SIGTERM");
     await applicationGone(this.program);
   }
 

@@ -241,6 +241,8 @@ test("a person adds a server, calls its tools and serves them to another applica
     assert.equal(await filesystemServers(), 1);
     await window.click(`//nav//a[contains(.,"Gateway")]`);
     await window.waitForText("a desktop application", { locator: ".clients" });
+    // MCP Inspector has left a session for each of its runs, and is one application all the same.
+    assert.equal((await window.findAll(".clients li")).length, 2);
     await window.picture("12-connected-app");
   });
 

@@ -7,7 +7,7 @@ use std::{
 
 use evi_contract::{Code, Problem, Tag};
 use evi_domain::{Exposure, Secret, SecretId, SecretStore, ToolHost};
-use evi_gateway::{Guests, HttpGateway, HttpSettings};
+use evi_gateway::{ClientInfo, Guests, HttpGateway, HttpSettings};
 use tokio::sync::Mutex;
 
 use crate::{events::Events, problem};
@@ -50,7 +50,7 @@ pub struct Standing {
     /// Why it does not run.
     pub problem: Option<Problem>,
     /// Who is connected, over HTTP or a stream.
-    pub clients: Vec<evi_gateway::ClientInfo>,
+    pub clients: Vec<ClientInfo>,
 }
 
 impl Endpoint {
@@ -126,7 +126,7 @@ impl Endpoint {
         let mut clients = self.guests.list();
         match &running.gateway {
             Some(gateway) => {
-                clients.extend(gateway.clients());
+                clients.extend(one_each(gateway.clients()));
                 Standing { state: "running", problem: None, clients }
             }
             None => Standing {
@@ -176,6 +176,18 @@ impl Endpoint {
     }
 }
 
+/// One entry for each application: a command line tool leaves a session behind with each of its runs.
+fn one_each(sessions: Vec<ClientInfo>) -> Vec<ClientInfo> {
+    let mut each: Vec<ClientInfo> = Vec::new();
+    for session in sessions {
+        match each.iter_mut().find(|one| one.name == session.name && one.version == session.version) {
+            Some(one) => one.last_call_ms = one.last_call_ms.max(session.last_call_ms),
+            None => each.push(session),
+        }
+    }
+    each
+}
+
 /// 256 random bits, url-safe.
 fn fresh() -> Secret {
     Secret::new(format!("evi_{}", random_hex(32)))
@@ -208,4 +220,23 @@ pub fn port(port: u32) -> Result<u16, Problem> {
             .hint("ports go from 1 to 65535")
             .field("port")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_with_many_sessions_is_listed_once_with_its_last_call() {
+        let session = |version: &str, since_ms, last_call_ms| ClientInfo {
+            name: "inspector".to_owned(),
+            version: version.to_owned(),
+            since_ms,
+            last_call_ms,
+            transport: "http".to_owned(),
+        };
+        let each = one_each(vec![session("1", 10, None), session("1", 20, Some(25)), session("2", 30, None)]);
+        let each: Vec<_> = each.iter().map(|c| (c.version.as_str(), c.since_ms, c.last_call_ms)).collect();
+        assert_eq!(each, [("1", 10, Some(25)), ("2", 30, None)]);
+    }
 }
