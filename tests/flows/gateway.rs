@@ -170,6 +170,27 @@ async fn a_busy_port_is_an_error_in_the_switch_and_in_the_view_and_no_other_port
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_switch_in_the_file_is_followed_without_a_restart() {
+    let house = house();
+    let person = house.opens().await;
+    let state = |wanted: &'static str| move |view: &Value| view["state"] == wanted;
+    for port in [Door::free_port(), Door::free_port()] {
+        house.writes("config.toml", &format!("[gateway]\nenabled = true\nport = {port}\n"));
+        let running = |view: &Value| view["state"] == "running" && view["port"] == json!(port);
+        let view = person.waits_for("the gateway to start", "gateway_get", json!({}), running).await;
+        let door = Door::new(view["address"].as_str().unwrap(), None);
+        let knock = || async {
+            let answer = door.post(&Door::hello()).send().await.ok()?;
+            (answer.status() == StatusCode::UNAUTHORIZED).then_some(())
+        };
+        evi_tests::until("the door at the new port", knock).await;
+    }
+    house.writes("config.toml", "[gateway]\nenabled = false\n");
+    person.waits_for("the gateway to stop", "gateway_get", json!({}), state("off")).await;
+    person.quits().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn i38_a_connected_client_hears_of_each_switch_exactly_once() {
     let house = house();
     let person = with_box(&house).await;

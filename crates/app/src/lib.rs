@@ -267,7 +267,7 @@ impl App {
         if active {
             app.follow_files();
             app.apply_config();
-            app.restore_endpoint();
+            app.follow_endpoint();
         }
         Ok(app)
     }
@@ -402,17 +402,36 @@ impl App {
         });
     }
 
-    /// The endpoint comes back in the state it was left in, where a person can see it.
-    fn restore_endpoint(&self) {
-        if !self.options.shell.someone_to_ask() || !self.config.current().config.gateway.enabled {
+    /// The endpoint comes back in the state it was left in, where a person can see it, and follows the file.
+    fn follow_endpoint(&self) {
+        if !self.options.shell.someone_to_ask() {
             return;
         }
         let app = self.clone();
-        self.tasks.spawn(async move {
-            if let Err(problem) = app.endpoint.start(app.config.current().config.gateway.port).await {
-                tracing::warn!(%problem, "the gateway did not start");
+        let mut config = self.config.watch();
+        let following = async move {
+            let mut before = (false, 0);
+            loop {
+                let now = {
+                    let loaded = config.borrow_and_update();
+                    (loaded.config.gateway.enabled, loaded.config.gateway.port)
+                };
+                // Only a change: what failed at a busy port is not tried again with every edit.
+                if now != before && now.0 {
+                    if let Err(problem) = app.endpoint.start(now.1).await {
+                        tracing::warn!(%problem, "the gateway did not start");
+                    }
+                } else if before.0 && !now.0 {
+                    app.endpoint.stop().await;
+                }
+                before = now;
+                if config.changed().await.is_err() {
+                    return;
+                }
             }
-        });
+        };
+        // Not to start anything any more while everything ends.
+        self.tasks.spawn(self.cancel.clone().run_until_cancelled_owned(following));
     }
 }
 
