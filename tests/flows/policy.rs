@@ -196,6 +196,7 @@ async fn a_client_without_a_window_to_ask_in_is_told_at_once_what_to_set() {
     })
     .await;
     assert_eq!(question["caller"], "a desktop client");
+    assert_eq!(client.notices("notifications/progress"), 0, "it did not ask to be told");
     page.does("approval_answer", json!({"call": question["call"], "answer": "allow_once"})).await;
     let answer = client.answer(call).await;
     assert_eq!(answer["result"]["content"][0]["text"], "{\"what\": \"x\"}");
@@ -270,5 +271,78 @@ async fn what_is_switched_off_or_shared_stays_so_under_a_new_name() {
         view["shares"].as_array().unwrap().iter().filter(|s| s["mode"].is_string()).collect();
     assert_eq!((&shares[0]["server"], &shares[0]["mode"]), (&json!("chest"), &json!("read_only")), "{view}");
     assert!(!house.reads("config.toml").contains("box"), "{}", house.reads("config.toml"));
+    person.quits().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_asked_for_progress_hears_that_the_person_is_being_asked() {
+    let house = with_box();
+    let (person, _model) = with(&house, "auto_approve = []", "{ name = \"box\", mode = \"ask\" }").await;
+    let mut client = house.serves(&[]).await;
+    client.greets().await;
+    let params = json!({"name": "box.look", "arguments": {}, "_meta": {"progressToken": "p"}});
+    let call = client.begins("tools/call", params).await;
+    evi_tests::until("a word that it waits", || async {
+        (client.notices("notifications/progress") > 0).then_some(())
+    })
+    .await;
+    let question = person.is_asked().await;
+    person.answers(&question, "allow_once").await;
+    assert_eq!(client.answer(call).await["result"]["content"][0]["text"], "{}");
+    assert_eq!(client.leaves().await.0, 0);
+    person.quits().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i81_each_profile_shows_its_own_and_refuses_the_rest() {
+    let house = with_box().with_config(
+        "[tools]\nmcp = true\n\n[serve.profiles.reading]\ncategories = []\nservers = [\"box\"]\nread_only = true\n\n[serve.profiles.notes]\ncategories = [\"memory\"]\ntools = [\"recall\", \"list_memories\"]\nresources = false\nprompts = false\n",
+    );
+    house.writes("memory/a.md", "one\n");
+    house.writes("commands/c.md", "Say $1\n");
+    let mut reading = house.serves(&["--profile", "reading"]).await;
+    reading.greets().await;
+    reading.waits_for_tool("box.look").await;
+    assert_eq!(reading.tools().await, ["box.look"]);
+    for tool in ["box.change", "recall"] {
+        let answer = reading.calls(tool, json!({})).await;
+        assert_eq!(answer["error"]["code"], json!(-32602), "{tool}: {answer}");
+    }
+    let mut notes = house.serves(&["--profile", "notes"]).await;
+    notes.greets().await;
+    let mut tools = notes.tools().await;
+    tools.sort();
+    assert_eq!(tools, ["list_memories", "recall"]);
+    for method in ["resources/list", "prompts/list"] {
+        let answer = notes.asks(method, json!({})).await;
+        let empty = |list: &Value| list.as_array().is_some_and(Vec::is_empty);
+        let kind = method.split('/').next().unwrap();
+        assert!(answer["error"].is_object() || empty(&answer["result"][kind]), "{method}: {answer}");
+    }
+    let answer = notes.asks("resources/read", json!({"uri": "evi://memory/a"})).await;
+    assert!(answer["error"].is_object(), "{answer}");
+    let answer = notes.calls("box.look", json!({})).await;
+    assert!(!answer.to_string().contains("box.change"), "what is not shared is not hinted at: {answer}");
+    assert_eq!(notes.leaves().await.0, 0);
+    assert_eq!(reading.leaves().await.0, 0);
+    assert_eq!(house.notes("box").iter().filter(|n| *n == "started").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_memory_cannot_be_kept_outside_its_folder() {
+    // Fault 3 of the original: a name of dots and slashes wrote outside.
+    let house = house();
+    let person = house.opens().await;
+    for name in ["../../x", "a/b", "..", "", "INDEX.md", "a\\b", "/tmp/x"] {
+        let arguments = json!({"name": name, "content": "planted outside"});
+        match person.tries("tool_call", json!({"tool": "remember", "arguments": arguments})).await {
+            Ok(view) => assert_eq!(view["outcome"], "tool_error", "{name:?}: {view}"),
+            Err(problem) => assert_eq!(json!(problem.code), "invalid_arguments", "{name:?}: {problem:?}"),
+        }
+    }
+    let found = house.files_with("planted outside");
+    let outside: Vec<_> = found.iter().filter(|p| !p.starts_with(house.home().join("state"))).collect();
+    assert!(outside.is_empty(), "{outside:?}");
+    assert!(!house.home().parent().unwrap().join("x.md").exists());
     person.quits().await;
 }

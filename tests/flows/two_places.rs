@@ -1,6 +1,6 @@
 //! One home, two places: a change made in one shows in the other without a restart.
 
-use evi_tests::{house, until};
+use evi_tests::{Model, Reply, house, until};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,4 +136,50 @@ async fn a_second_page_shows_the_first_ones_evi_and_goes_on_without_it() {
     let look = tools["tools"].as_array().unwrap().iter().find(|t| t["name"] == "box.look").unwrap();
     assert_eq!(look["enabled"], json!(false), "what was switched stays so");
     assert_eq!(second.closes().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_that_opens_in_the_middle_of_a_question_ends_the_turn_and_keeps_the_conversation() {
+    let model = Model::that([Reply::Calls("box__change", json!({"what": "x"}))]).await;
+    let house = house().with_model(&model);
+    let program = house.server("box", "plain");
+    let house = house.with_server("box", &program);
+    let page = house.opens_page().await;
+    page.sees("box", "ready").await;
+    let sent = page.does("chat_send", json!({"text": "change x"})).await;
+    until("a question", || async { page.does("approval_list", json!({})).await.get(0).cloned() }).await;
+    let person = house.opens().await;
+    let view = person.does("chat_get", json!({"chat": sent["chat"]})).await;
+    assert_eq!(
+        (&view["running"], &view["messages"][1]["calls"][0]["state"]),
+        (&json!(false), &json!("cancelled"))
+    );
+    assert_eq!(person.asks("approval_list").await, json!([]));
+    person.sees("box", "ready").await;
+    assert!(house.notes("box").iter().all(|note| note != "changed x"));
+    // The page shows the window's conversations now, and may go on with them.
+    model.then(Reply::Says("Gladly."));
+    page.does("chat_send", json!({"chat": sent["chat"], "text": "go on"})).await;
+    let view = person.reads_to_the_end(sent["chat"].as_str().unwrap()).await;
+    assert_eq!(view["messages"].as_array().unwrap().last().unwrap()["text"], "Gladly.");
+    assert_eq!(page.closes().await, 0);
+    person.quits().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_starts_servers_for_itself_while_they_are_off_in_the_window() {
+    let house = house();
+    let program = house.server("box", "plain");
+    let house = house.with_server("box", &program);
+    let person = house.opens().await;
+    person.sees("box", "mcp_off").await;
+    let said = house.evi(["mcp", "call", "box.look", "what=x"]).await;
+    assert_eq!((said.status, said.out.as_str()), (0, "{\"what\": \"x\"}\n"), "{}", said.err);
+    assert!(said.err.starts_with("warning: tools.mcp is false in "), "{}", said.err);
+    assert_eq!(house.notes("box"), ["started", "ended"], "for that command only");
+    person.sees("box", "mcp_off").await;
+    assert!(person.tools().await.iter().all(|tool| !tool.starts_with("box.")));
+    person.does("settings_update", json!({"mcp_on": true})).await;
+    person.sees("box", "ready").await;
+    person.quits().await;
 }
