@@ -94,7 +94,7 @@ pub fn decide(policy: &Policy, caller: &Caller, facts: Facts<'_>) -> Decision {
         Caller::Person => Decision::Allow,
         Caller::Client { .. } => match (&facts.address.owner, facts.share) {
             (Owner::Upstream(_), Some(ShareMode::Ask)) => {
-                Decision::Ask("this server is shared with the question asked each time".to_owned())
+                Decision::Ask("this server is shared with a question for each call".to_owned())
             }
             (Owner::Upstream(_), _) => Decision::Allow,
             (Owner::Builtin(category), _) if CLIENT_CATEGORIES.contains(&&**category) => Decision::Allow,
