@@ -7,6 +7,7 @@ mod bad_servers;
 mod browser;
 mod chat;
 mod gateway;
+mod old_home;
 mod policy;
 mod secrets;
 mod serve;
