@@ -29,7 +29,7 @@ test("a pasted command is split, saved, and its steps show result and time", asy
   await expect(stage(page, "handshake", "done")).toContainText(/20\d\d-\d\d-\d\d/);
   await expect(stage(page, "discovery", "done")).toContainText("14 tools");
   await expect(stage(page, "discovery", "done")).toContainText(/\d (ms|s)/);
-  await expect(page.getByText("they are on now")).toBeVisible();
+  await expect(page.getByText("eVi starts servers from now on")).toBeVisible();
   await expect(serverRow(page, "filesystem")).toContainText("Ready");
   await expect(serverRow(page, "filesystem")).toContainText("14 tools");
   expect(await evi.run("mcp", "list-servers")).toContain(`on  filesystem — ${evi.filesystem}`);
