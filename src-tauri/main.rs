@@ -74,6 +74,7 @@ async fn call(front: State<'_, Front>, command: String, params: Value) -> Result
 
 /// Opens a web address in the person's browser; nothing else can be opened.
 #[tauri::command]
+#[expect(clippy::needless_pass_by_value, reason = "tauri gives a command its parts by value")]
 fn open_external(app: AppHandle, url: &str) -> Result<(), Problem> {
     use evi_app::contract::Code;
     use tauri_plugin_opener::OpenerExt;

@@ -45,11 +45,10 @@ impl Launcher for Sidecar {
         let output = tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 match event {
-                    CommandEvent::Stdout(bytes) => {
-                        if to_client.write_all(&bytes).await.is_err() {
-                            break;
-                        }
-                    }
+                    CommandEvent::Stdout(bytes) => match to_client.write_all(&bytes).await {
+                        Ok(()) => {}
+                        Err(_) => break,
+                    },
                     CommandEvent::Stderr(bytes) => {
                         for line in String::from_utf8_lossy(&bytes).lines() {
                             // A full queue has enough to show.
