@@ -129,10 +129,19 @@ fn a_newer_database_is_read_with_a_notice_and_not_written() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_an_error_and_stays() {
+fn a_file_that_is_no_database_is_kept_under_another_name_and_a_new_one_begun() {
     let scene = Scene::new();
     scene.home.prepare().unwrap();
-    std::fs::write(scene.home.db(), "this is a text and not a database at all").unwrap();
-    assert!(matches!(Db::open(&scene.home), Err(StoreError::Db { .. })));
-    assert!(std::fs::read_to_string(scene.home.db()).unwrap().starts_with("this is"));
+    let text = "this is a text and not a database at all";
+    std::fs::write(scene.home.db(), text).unwrap();
+    let db = Db::open(&scene.home).unwrap();
+    db.chats().chat_create(&"c".into(), "new").unwrap();
+    let kept: Vec<_> = std::fs::read_dir(scene.home.state())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().contains("evi.db.damaged-"))
+        .collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), text);
+    assert!(db.notice().unwrap().contains(&kept[0].display().to_string()));
 }
