@@ -78,7 +78,7 @@ fn starts(programs: &Programs, home: &Path) -> Result<()> {
     println!("start to the first tools/list answer");
     println!("  evi mcp serve, own tools      {:>9.1} ms", ms(ours));
     println!(
-        "  evi mcp serve, one server     {:>9.1} ms  (its last known tools are served at once or follow)",
+        "  evi mcp serve, one server     {:>9.1} ms  (its tools follow with list_changed)",
         ms(with_server)
     );
     println!("  server-everything, directly   {:>9.1} ms", ms(alone));
