@@ -204,11 +204,10 @@ fn request(link: &Link, tool: &str, arguments: &RawValue, ticket: &Ticket) -> Re
     }
     let mut params = CallToolRequestParams::new(tool.to_owned());
     let mut mark = Mark { ticket: ticket.number, progress: true, arguments: None };
-    if link.host.is_some() {
-        // rmcp's HTTP transport takes a tree.
-        params.arguments = Some(serde_json::from_str(arguments.get()).map_err(|e| e.to_string())?);
-    } else {
+    if link.wire.raw {
         mark.arguments = Some(Arc::from(arguments.to_owned()));
+    } else {
+        params.arguments = Some(serde_json::from_str(arguments.get()).map_err(|e| e.to_string())?);
     }
     let mut request = CallToolRequest::new(params);
     request.extensions.insert(mark);

@@ -29,6 +29,7 @@ use crate::{
     log::Log,
     pipe::Pipe,
     process::{Process, Program},
+    sse::{self, EventStream},
     wire::{Tap, Wire},
 };
 
@@ -132,6 +133,20 @@ pub(crate) async fn connect(
             let endpoint = Endpoint::new(&url, &headers)?;
             connect_http(core, board, &endpoint, lead, live).await
         }
+        Target::Sse { url, headers } => {
+            let endpoint = Endpoint::new(&url, &headers)?;
+            let opening = sse::open(&endpoint, &board.log);
+            let limit = Err(Fault::TimedOut { host: endpoint.host() });
+            match timeout(HTTP_HANDSHAKE, opening).await.unwrap_or(limit) {
+                Ok(stream) => connect_sse(core, board, stream, endpoint.host(), live).await,
+                Err(fault) => {
+                    if !fault.is_out_of_reach() {
+                        reached(board);
+                    }
+                    Err(fault)
+                }
+            }
+        }
     }
 }
 
@@ -188,17 +203,11 @@ async fn connect_http(
     live: &mut Live,
 ) -> Result<Ready, Fault> {
     let host = endpoint.host();
-    let reached = || {
-        if board.running_stage() == Some(StageKind::Started) {
-            board.stage_done(StageKind::Started, "reached".to_owned());
-            board.stage_runs(StageKind::Handshake);
-        }
-    };
     loop {
-        let wire = Wire::new();
+        let wire = Wire::typed();
         let mut transport = Tap::new(endpoint.transport()?, Arc::clone(&wire));
         let me = core.me();
-        let shaking = shake(&mut transport, lead, &me, OnSilence::GiveUp(HTTP_PROBE), reached);
+        let shaking = shake(&mut transport, lead, &me, OnSilence::GiveUp(HTTP_PROBE), || reached(board));
         match timeout(HTTP_HANDSHAKE, shaking).await.unwrap_or(Err(Broken::Silent)) {
             Ok(agreed) => return settle(core, board, transport, wire, agreed, Some(host), live).await,
             Err(Broken::Silent) if lead == Lead::Auto => lead = Lead::Initialize,
@@ -209,12 +218,55 @@ async fn connect_http(
             Err(Broken::Send(error)) => {
                 let fault = http::explain(&error, &host);
                 if !fault.is_out_of_reach() {
-                    reached();
+                    reached(board);
                 }
-                return Err(fault);
+                if !matches!(fault, Fault::Status { status: 404 | 405, .. }) {
+                    return Err(fault);
+                }
+                if lead == Lead::Auto {
+                    lead = Lead::Initialize;
+                    continue;
+                }
+                // Nothing takes a POST here: that is how the event stream of an older server looks.
+                let opening = sse::open(endpoint, &board.log);
+                let Ok(Ok(stream)) = timeout(HTTP_PROBE, opening).await else { return Err(fault) };
+                board.log.push(LogStream::Evi, "it speaks the older HTTP+SSE (transport sse)");
+                return connect_sse(core, board, stream, host, live).await;
             }
             Err(Broken::Fault(fault)) => return Err(fault),
         }
+    }
+}
+
+/// The server answered.
+fn reached(board: &Board) {
+    if board.running_stage() == Some(StageKind::Started) {
+        board.stage_done(StageKind::Started, "reached".to_owned());
+        board.stage_runs(StageKind::Handshake);
+    }
+}
+
+async fn connect_sse(
+    core: &Core,
+    board: &Board,
+    stream: EventStream,
+    host: String,
+    live: &mut Live,
+) -> Result<Ready, Fault> {
+    reached(board);
+    let wire = stream.wire();
+    let mut transport = Tap::new(stream, Arc::clone(&wire));
+    let me = core.me();
+    // It is from before the other era.
+    let shaking = shake(&mut transport, Lead::Initialize, &me, OnSilence::Overlap(HTTP_PROBE), || ());
+    match timeout(HTTP_HANDSHAKE, shaking).await.unwrap_or(Err(Broken::Silent)) {
+        Ok(agreed) => settle(core, board, transport, wire, agreed, Some(host), live).await,
+        Err(Broken::Silent) => Err(Fault::TimedOut { host }),
+        Err(Broken::Closed { .. }) => {
+            Err(Fault::NotMcp { what: "it closed its event stream without an answer".to_owned() })
+        }
+        Err(Broken::Send(error)) => Err(http::explain(&error, &host)),
+        Err(Broken::Fault(fault)) => Err(fault),
     }
 }
 

@@ -44,8 +44,8 @@ pub(crate) enum Fault {
     SecretLocked(SecretId),
     #[error("secret {id} cannot be read: {reason}")]
     SecretUnreadable { id: SecretId, reason: String },
-    #[error("the transport sse is not supported yet")]
-    UnsupportedTransport,
+    #[error("{host} wants the messages at another place: {other}")]
+    ForeignEndpoint { host: String, other: String },
     #[error("the address is not a URL: {reason}")]
     InvalidUrl { reason: String },
     #[error("the header {name} is not valid")]
@@ -101,7 +101,7 @@ impl Fault {
             Self::ReferenceMissing(_) => "reference_missing",
             Self::SecretLocked(_) => "secret_locked",
             Self::SecretUnreadable { .. } => "secret_unreadable",
-            Self::UnsupportedTransport => "unsupported_transport",
+            Self::ForeignEndpoint { .. } => "foreign_endpoint",
             Self::InvalidUrl { .. } | Self::InvalidHeader { .. } => "invalid_config",
             Self::Refused { .. } => "refused",
             Self::HostNotFound { .. } => "host_not_found",
@@ -190,8 +190,10 @@ impl Fault {
             Self::ReferenceMissing(_) => "enter the value again in the server's settings".to_owned(),
             Self::SecretLocked(_) => "unlock the keychain, then restart the server".to_owned(),
             Self::SecretUnreadable { .. } => "check the system's keychain, then restart the server".to_owned(),
-            Self::UnsupportedTransport => {
-                "use the server's streamable HTTP address (transport http) if it has one".to_owned()
+            Self::ForeignEndpoint { .. } => {
+                "its messages may hold your token, so they go to no other host: enter the address that the \
+                 server itself names, or its streamable HTTP address (transport http)"
+                    .to_owned()
             }
             Self::InvalidUrl { .. } => "write it as https://host/path".to_owned(),
             Self::InvalidHeader { .. } => {

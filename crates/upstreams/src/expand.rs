@@ -24,6 +24,8 @@ pub(crate) enum Target {
     Stdio { command: String, args: Vec<Secret>, env: BTreeMap<String, Secret>, cwd: Option<PathBuf> },
     /// Streamable HTTP.
     Http { url: Secret, headers: BTreeMap<String, Secret> },
+    /// HTTP+SSE.
+    Sse { url: Secret, headers: BTreeMap<String, Secret> },
 }
 
 /// A target, and the values in it that must not be shown.
@@ -34,9 +36,6 @@ pub(crate) struct Expanded {
 
 /// Expands every text of `spec`. The vault is asked on a thread that may block, for at most 10 s.
 pub(crate) async fn expand(spec: &UpstreamSpec, secrets: Arc<dyn SecretStore>) -> Result<Expanded, Fault> {
-    if let TransportSpec::Sse { .. } = spec.transport {
-        return Err(Fault::UnsupportedTransport);
-    }
     let ids: BTreeSet<SecretId> =
         spec.transport.templates().into_iter().flat_map(reference::secrets_in).collect();
     let values = if ids.is_empty() { BTreeMap::new() } else { read_vault(ids, secrets).await? };
@@ -87,8 +86,11 @@ impl Filler {
                 env: self.map(env)?,
                 cwd: cwd.as_deref().map(|c| self.text("", c)).transpose()?.map(|c| PathBuf::from(c.expose())),
             },
-            TransportSpec::Http { url, headers } | TransportSpec::Sse { url, headers } => {
+            TransportSpec::Http { url, headers } => {
                 Target::Http { url: self.text("", url)?, headers: self.map(headers)? }
+            }
+            TransportSpec::Sse { url, headers } => {
+                Target::Sse { url: self.text("", url)?, headers: self.map(headers)? }
             }
         };
         Ok(Expanded { target, hidden: self.hidden })

@@ -1,4 +1,5 @@
-//! Streamable HTTP: builds rmcp's transport with our headers and limits, and tells what went wrong in words. It
+//! Servers behind HTTP: builds a client and rmcp's transport with our headers and limits, and tells what went wrong
+//! in words. It
 //! never writes a header's value anywhere.
 
 use std::{
@@ -9,7 +10,7 @@ use std::{
 };
 
 use evi_domain::Secret;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Url, redirect};
 use rmcp::transport::{
     StreamableHttpClientTransport,
@@ -61,8 +62,18 @@ impl Endpoint {
         self.url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
+    /// The address.
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// What every request carries.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        self.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     /// Opens nothing yet; must be called inside a runtime.
-    pub(crate) fn transport(&self) -> Result<HttpTransport, Fault> {
+    pub(crate) fn client(&self) -> Result<reqwest::Client, Fault> {
         let origin = self.url.origin();
         let mut client = reqwest::Client::builder()
             .connect_timeout(CONNECT_LIMIT)
@@ -77,9 +88,14 @@ impl Endpoint {
         if self.is_loopback() {
             client = client.no_proxy();
         }
-        let client = client
+        client
             .build()
-            .map_err(|error| Fault::Broken { host: self.host(), reason: plain(&error.without_url()) })?;
+            .map_err(|error| Fault::Broken { host: self.host(), reason: plain(&error.without_url()) })
+    }
+
+    /// Opens nothing yet; must be called inside a runtime.
+    pub(crate) fn transport(&self) -> Result<HttpTransport, Fault> {
+        let client = self.client()?;
         let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .custom_headers(self.headers.clone())
             .max_concurrent_requests(CONCURRENT)

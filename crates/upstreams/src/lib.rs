@@ -17,12 +17,14 @@ mod handshake;
 mod http;
 mod hub;
 mod log;
+mod message;
 mod path;
 mod pipe;
 mod platform;
 mod probe;
 mod process;
 mod pulse;
+mod sse;
 mod wire;
 
 pub use hub::{Settings, Upstreams};

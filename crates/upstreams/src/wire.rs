@@ -43,6 +43,8 @@ pub(crate) struct Mark {
 pub(crate) struct Wire {
     state: Mutex<State>,
     next: AtomicI64,
+    /// Whether the transport takes the arguments of a call as they came in, or a tree.
+    pub(crate) raw: bool,
     /// Cancelled when nothing more comes from the server.
     pub(crate) ended: CancellationToken,
 }
@@ -61,10 +63,21 @@ struct Listener {
 }
 
 impl Wire {
+    /// For a transport of our own.
     pub(crate) fn new() -> Arc<Self> {
+        Self::with(true)
+    }
+
+    /// For a transport of rmcp's, which takes trees.
+    pub(crate) fn typed() -> Arc<Self> {
+        Self::with(false)
+    }
+
+    fn with(raw: bool) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             next: AtomicI64::new(FIRST_TICKET),
+            raw,
             ended: CancellationToken::new(),
         })
     }

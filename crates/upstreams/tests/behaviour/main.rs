@@ -6,5 +6,6 @@
 mod calls;
 mod http;
 mod lifecycle;
+mod sse;
 mod start;
 mod support;

@@ -184,11 +184,16 @@ pub struct Web {
 
 impl Web {
     pub fn start(mode: &str) -> Self {
-        let mut child = Command::new("python3")
-            .args([&fixture("http_server.py"), mode])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::run("http_server.py", mode)
+    }
+
+    pub fn start_sse(mode: &str) -> Self {
+        Self::run("sse_server.py", mode)
+    }
+
+    fn run(script: &str, mode: &str) -> Self {
+        let mut child =
+            Command::new("python3").args([&fixture(script), mode]).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let port = lines.next().unwrap().unwrap().parse().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -203,6 +208,13 @@ impl Web {
 
     pub fn spec(&self, name: &str) -> UpstreamSpec {
         http_spec(name, &format!("http://127.0.0.1:{}/mcp", self.port))
+    }
+
+    /// The event stream, with a key in its headers.
+    pub fn sse_spec(&self, name: &str) -> UpstreamSpec {
+        let headers = BTreeMap::from([("X-Key".to_owned(), "key".to_owned())]);
+        let transport = TransportSpec::Sse { url: format!("http://127.0.0.1:{}/sse", self.port), headers };
+        UpstreamSpec { name: name.into(), transport }
     }
 
     pub fn saw(&self, start: &str) -> usize {
