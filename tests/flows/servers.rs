@@ -140,6 +140,32 @@ async fn a_server_that_crashes_or_changes_its_tools_needs_no_restart_of_evi() {
     person.quits().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_reference_server_is_used_over_the_older_transport_by_either_name_of_it() {
+    let (house, server) = (house(), peers::everything_sse().await);
+    let person = house.opens().await;
+    // `http` is what a person writes who does not know; the stream is found all the same.
+    for (name, transport) in [("old", "sse"), ("guess", "http")] {
+        let draft = json!({"name": name, "transport": transport, "url": server.url});
+        person.does("upstream_add", json!({"draft": draft, "turn_on_mcp": true})).await;
+        let row = person.sees(name, "ready").await;
+        assert!(row["tools"].as_u64().unwrap() > 5, "{row}");
+        let said = person.calls(&format!("{name}.echo"), json!({"message": "grüß dich"})).await;
+        assert!(said.contains("grüß dich"), "{said}");
+        let sum = person.calls(&format!("{name}.get-sum"), json!({"a": 2, "b": 40})).await;
+        assert!(sum.contains("42"), "{sum}");
+    }
+    // A new session by hand is another stream.
+    person.does("upstream_restart", json!({"name": "old"})).await;
+    person.sees("old", "ready").await;
+    person.calls("old.echo", json!({"message": "again"})).await;
+    // The server ends: the next call says so, and nothing hangs.
+    drop(server);
+    person.sees("old", "failed").await;
+    person.is_refused("tool_call", json!({"tool": "old.echo", "arguments": {"message": "x"}})).await;
+    person.quits().await;
+}
+
 fn find<'v>(list: &'v Value, name: &str) -> &'v Value {
     list["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).expect(name)
 }

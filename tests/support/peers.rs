@@ -30,6 +30,37 @@ pub fn filesystem(house: &House) -> Program {
     Program::new("node").arg(script.display()).arg(house.folder().display())
 }
 
+/// The reference server with everything, over the older HTTP+SSE. It ends when this is dropped.
+pub struct Everything {
+    _child: tokio::process::Child,
+    /// Where its event stream is.
+    pub url: String,
+}
+
+/// Starts it on a free port and waits until it listens.
+///
+/// # Panics
+/// When it does not.
+pub async fn everything_sse() -> Everything {
+    let script = named("EVI_PEER_SERVERS").join("@modelcontextprotocol/server-everything/dist/index.js");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let child = tokio::process::Command::new("node")
+        .arg(script)
+        .arg("sse")
+        .env("PORT", port.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let listens = || async { tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok().map(drop) };
+    crate::until("server-everything to listen", listens).await;
+    Everything { _child: child, url: format!("http://127.0.0.1:{port}/sse") }
+}
+
 /// Runs MCP Inspector's command line and gives what it printed as JSON.
 ///
 /// # Panics
