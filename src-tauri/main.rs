@@ -31,6 +31,11 @@ fn main() {
     }
     let options = Options::new(home.clone(), Shell::Desktop);
     logging::init(&home, &options.redactor, false);
+    let mut context = tauri::generate_context!();
+    if let Some(other) = home.other_than_usual() {
+        // Another home is another application: its own single instance, its own page storage.
+        context.config_mut().identifier = format!("{}.{other}", context.config().identifier);
+    }
     let built = tauri::Builder::default()
         // First, so that a second start ends before anything else begins.
         .plugin(tauri_plugin_single_instance::init(|app, _, _| window::show(app)))
@@ -49,7 +54,7 @@ fn main() {
             window::show(&handle);
             Ok(())
         })
-        .build(tauri::generate_context!());
+        .build(context);
     match built {
         Ok(app) => app.run(|_, event| {
             // The last window closing leaves the tray; only Quit carries a code.

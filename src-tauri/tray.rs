@@ -57,14 +57,14 @@ fn toggle(app: &AppHandle) {
     tauri::async_runtime::spawn(async move {
         let front = app.state::<Front>().inner().clone();
         let on = match front.call("gateway_get", Value::Null).await {
-            Ok(view) => view["state"] == "running",
+            Ok(view) => view["enabled"] == true,
             Err(_) => false,
         };
         let answer = front.call("gateway_set_enabled", json!({"enabled": !on})).await;
         match answer {
             Ok(view) => show(&app, &view),
-            // The menu's own tick moved with the click: take it back and say why.
-            Err(problem) => failed(&app, &problem),
+            // The menu's own tick moved with the click; the switch may stand all the same, with the reason.
+            Err(_) => refresh(&app, &front).await,
         }
     });
 }
@@ -83,7 +83,7 @@ fn show(app: &AppHandle, view: &Value) {
         Some("failed") => format!("Not serving: {}", view["problem"]["message"].as_str().unwrap_or_default()),
         _ => "Gateway is off".to_owned(),
     };
-    set(app, view["state"] == "running", &text);
+    set(app, view["enabled"] == true, &text);
 }
 
 fn failed(app: &AppHandle, problem: &Problem) {

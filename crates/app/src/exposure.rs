@@ -25,6 +25,8 @@ pub struct Stock<'a> {
 
 /// Categories that clients get without a profile saying otherwise.
 pub const DEFAULT_CATEGORIES: [&str; 4] = ["memory", "index", "calendar", "git"];
+/// Every category that there is, or will be.
+const CATEGORIES: [&str; 8] = ["memory", "index", "calendar", "git", "fs", "shell", "code", "computer"];
 /// Stands for every connected server in `--categories`.
 pub const MCP: &str = "mcp";
 
@@ -129,9 +131,8 @@ fn canonical(name: &str) -> &str {
     match name {
         "memory.search" => "search_memories",
         "memory.read" => "recall",
-        _ => DEFAULT_CATEGORIES
+        _ => CATEGORIES
             .iter()
-            .chain(["fs", "shell", "code", "computer"].iter())
             .find_map(|category| name.strip_prefix(category)?.strip_prefix('.'))
             .unwrap_or(name),
     }
@@ -149,6 +150,12 @@ pub fn check(exposure: &Exposure, config: &Config, own: &[(String, ToolDef)]) ->
         let known: Vec<&str> = config.profiles.keys().map(String::as_str).collect();
         return Err(Problem::new(Code::NotFound, format!("there is no profile {name}"))
             .hint(format!("profiles in config.toml: {}", known.join(", "))));
+    }
+    for category in exposure.categories.iter().flatten() {
+        if category != MCP && !CATEGORIES.contains(&category.as_str()) {
+            return Err(Problem::new(Code::NotFound, format!("there is no category {category}"))
+                .hint(format!("categories: {}, {MCP}", CATEGORIES.join(", "))));
+        }
     }
     let known: Vec<&str> = own.iter().map(|(_, def)| def.name()).collect();
     // Tools of servers are not known before the servers run.

@@ -12,8 +12,13 @@ use tracing_subscriber::{EnvFilter, Layer as _, fmt, layer::SubscriberExt, util:
 /// Starts logging. `stderr` also shows warnings on standard error. Fails quietly into no file: a read-only home
 /// must not keep a command from running.
 pub fn init(home: &Home, redactor: &Arc<Redactor>, stderr: bool) {
-    let filter = EnvFilter::try_from_env("EVI_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("info,rmcp=warn,hyper=warn,reqwest=warn,genai=off"));
+    // rmcp and genai write addresses and bodies as they are, where secrets may stand: they stay out unless named.
+    let wanted = std::env::var("EVI_LOG").unwrap_or_default();
+    let mut directives = vec!["info,hyper=warn,reqwest=warn".to_owned(), wanted.clone()];
+    directives.extend(
+        ["rmcp", "genai"].iter().filter(|name| !wanted.contains(**name)).map(|name| format!("{name}=off")),
+    );
+    let filter = EnvFilter::builder().parse_lossy(directives.join(","));
     let file = open_log(home).ok().map(|log| {
         let writer = Shared(Arc::new(Mutex::new(RedactingWriter::new(log, redactor.clone()))));
         fmt::layer().with_ansi(false).with_writer(move || writer.clone())

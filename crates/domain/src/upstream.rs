@@ -156,6 +156,13 @@ pub enum UpstreamState {
     Failed,
 }
 
+impl UpstreamState {
+    /// Whether it may become ready without anybody doing anything.
+    pub fn is_on_its_way(&self) -> bool {
+        matches!(self, Self::Starting)
+    }
+}
+
 /// Everything that is known of an upstream now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamStatus {

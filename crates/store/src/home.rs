@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sha2::{Digest, Sha256};
+
 use crate::StoreError;
 
 /// An eVi home. It need not exist: only [`Home::prepare`] creates anything.
@@ -43,6 +45,16 @@ impl Home {
         Self { root }
     }
 
+    /// `home-<digits>`, different for each home, when this is not the person's usual `~/.evi`.
+    pub fn other_than_usual(&self) -> Option<String> {
+        let usual = Self::resolve(None, dirs::home_dir()).ok();
+        if usual.is_some_and(|usual| usual.root == self.root) {
+            return None;
+        }
+        let digest = Sha256::digest(self.root.as_os_str().as_encoded_bytes());
+        Some(format!("home-{}", digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>()))
+    }
+
     /// The folder itself.
     pub fn root(&self) -> &Path {
         &self.root
@@ -66,6 +78,10 @@ impl Home {
     /// Plugins, a folder each.
     pub fn plugins(&self) -> PathBuf {
         self.root.join("plugins")
+    }
+    /// Command templates of a plugin.
+    pub fn plugin_commands(&self, plugin: &str) -> PathBuf {
+        self.plugins().join(plugin).join("commands")
     }
     /// Machine state, 0700.
     pub fn state(&self) -> PathBuf {

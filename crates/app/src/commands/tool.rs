@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use evi_contract::*;
-use evi_domain::{CallContext, CallId, Caller, Owner, ToolAddress, ToolHost, names};
+use evi_domain::{CallContext, CallError, CallId, Caller, Owner, ToolAddress, ToolHost, names};
 use evi_store::ConfigValue;
 use serde_json::value::RawValue;
 
@@ -89,8 +89,13 @@ pub async fn tool_call(app: &App, params: ToolCallRequest) -> Result<CallView, P
     let (context, _registered) = app.calls.register(&id, &app.cancel);
     let began = Instant::now();
     let context = CallContext { id: Some(id.clone()), cancel: context, progress: None };
-    let result =
-        app.guard.call(&Caller::Person, &params.tool, raw, context).await.map_err(|e| problem::call(&e))?;
+    let result = app.guard.call(&Caller::Person, &params.tool, raw, context).await.map_err(|error| {
+        if matches!(error, CallError::Cancelled) && app.cancel.is_cancelled() {
+            return Problem::new(Code::Attach, "the owner ended before the call had an answer")
+                .hint("the server may have done its work; look before you call again");
+        }
+        problem::call(&error)
+    })?;
     Ok(CallView {
         call: id.to_string(),
         tool: params.tool,

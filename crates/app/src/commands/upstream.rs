@@ -7,7 +7,7 @@ use evi_domain::{
     Secret, SecretId, Stage, StageKind, StageState, TransportSpec, UpstreamEntry, UpstreamName, UpstreamSpec,
     UpstreamState, reference,
 };
-use evi_store::{ConfigValue, StoreError};
+use evi_store::ConfigValue;
 
 use crate::{App, Servers, endpoint::random_hex, parse, problem};
 
@@ -222,21 +222,24 @@ pub async fn upstream_add(app: &App, params: UpstreamAdd) -> Result<UpstreamAdde
             .hint("use --overwrite to replace it")
             .field("name"));
     }
-    let loaded = app.config.current();
-    if params.turn_on_mcp && !loaded.config.tools.mcp {
-        // Before anything is saved: an addition is whole or not at all.
-        let file = app.home.config_toml().display().to_string();
-        if let Some(unclear) = loaded.problems.iter().find(|p| p.whole_file && p.file == file) {
-            return Err(problem::store(&StoreError::Malformed(unclear.clone())));
-        }
-    }
-    let old = find(app, &name).ok();
-    let summary = save(app, params.draft, old.as_ref(), params.enabled, params.overwrite, false).await?;
     let mcp = app.config.current().config.tools.mcp;
     let turned_on_mcp = params.turn_on_mcp && !mcp;
     if turned_on_mcp {
+        // Before the entry is there, so that nobody sees the new server under a switch that is about to move.
         app.write_config(vec![(vec!["tools", "mcp"], ConfigValue::Bool(true))]).await?;
     }
+    let old = find(app, &name).ok();
+    let saved = save(app, params.draft, old.as_ref(), params.enabled, params.overwrite, false).await;
+    let summary = match saved {
+        Ok(summary) => summary,
+        Err(problem) => {
+            // An addition is whole or not at all.
+            if turned_on_mcp {
+                app.write_config(vec![(vec!["tools", "mcp"], ConfigValue::Bool(false))]).await?;
+            }
+            return Err(problem);
+        }
+    };
     Ok(UpstreamAdded { name, summary, turned_on_mcp, mcp_on: mcp || turned_on_mcp })
 }
 
@@ -252,7 +255,7 @@ fn writable(entry: &UpstreamEntry) -> Result<(), Problem> {
     match &entry.plugin {
         Some(plugin) => {
             Err(Problem::new(Code::ReadOnly, format!("server {} belongs to the plugin {plugin}", entry.name))
-                .hint(format!("change or remove it with the plugin: evi plugin remove {plugin}")))
+                .hint(problem::of_plugin(plugin)))
         }
         None => Ok(()),
     }
@@ -394,7 +397,7 @@ pub async fn upstream_rename(app: &App, params: UpstreamRename) -> Result<Upstre
 }
 
 /// Brings what `config.toml` says of a server in line with its new name, or with its end.
-async fn mentions(app: &App, old: &UpstreamName, new: Option<&UpstreamName>) -> Result<(), Problem> {
+pub async fn mentions(app: &App, old: &UpstreamName, new: Option<&UpstreamName>) -> Result<(), Problem> {
     let loaded = app.config.current();
     for (profile, shares) in &loaded.config.profiles {
         let Some(mode) = shares.servers.get(old).copied() else { continue };
