@@ -8,6 +8,7 @@ mod browser;
 mod chat;
 mod gateway;
 mod old_home;
+mod plugins;
 mod policy;
 mod secrets;
 mod serve;

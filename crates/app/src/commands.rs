@@ -2,6 +2,7 @@
 
 mod chat;
 mod gateway;
+pub(crate) mod plugin;
 mod settings;
 mod tool;
 mod upstream;
@@ -40,6 +41,9 @@ delegate! {
     upstream_set_enabled(UpstreamSwitch) -> UpstreamRow = upstream;
     upstream_restart(UpstreamRef) -> UpstreamRow = upstream;
     upstream_settle(UpstreamSettle) -> Vec<UpstreamRow> = upstream;
+    plugin_list(Nothing) -> Vec<PluginRow> = plugin;
+    plugin_set_enabled(PluginSwitch) -> PluginRow = plugin;
+    plugin_remove(PluginRef) -> PluginRemoved = plugin;
     tool_list(Nothing) -> ToolList = tool;
     tool_set_enabled(ToolSwitch) -> Nothing = tool;
     tool_call(ToolCallRequest) -> CallView = tool;

@@ -23,9 +23,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use evi_builtins::Builtins;
 use evi_contract::{Code, Event, Tag};
-use evi_domain::{
-    Secret, SecretId, SecretStore, ToolHost, UpstreamName, UpstreamSpec, UpstreamState, reference,
-};
+use evi_domain::{Secret, SecretId, SecretStore, ToolHost, UpstreamSpec, reference};
 use evi_store::{
     ChatStore, ConfigStore, ConfigValue, Db, DiskCatalog, Prompting, SqliteJournal, Vault, Watching,
 };
@@ -210,7 +208,7 @@ impl App {
             start_limit: options.start_limit.unwrap_or(usual.start_limit),
             ..usual
         };
-        let upstreams = Upstreams::new(settings, vault.clone(), cache.clone());
+        let upstreams = Upstreams::new(settings, vault.clone(), cache);
         let builtins = Builtins::new(home.memory(), home.commands());
         let approvals = Arc::new(Approvals::new(events.clone()));
         let journal = Arc::new(db.journal().map_err(|e| problem::store(&e))?);
@@ -221,7 +219,6 @@ impl App {
             builtins: builtins.clone(),
             approvals: approvals.clone(),
             journal: journal.clone(),
-            last_known: cache,
             redactor: redactor.clone(),
             events: events.clone(),
             generation: tokio::sync::watch::channel(0).0,
@@ -267,6 +264,7 @@ impl App {
                 watching: std::sync::Mutex::default(),
             }),
         };
+        app.apply_plugins();
         if active {
             app.follow_files();
             app.apply_config();
@@ -323,6 +321,7 @@ impl App {
         if self.options.servers == Servers::Leave {
             return;
         }
+        self.apply_plugins();
         let loaded = self.config.current();
         let tools = &loaded.config.tools;
         let run = tools.mcp || self.options.servers == Servers::Forced;
@@ -336,6 +335,13 @@ impl App {
             .collect();
         self.upstreams.apply(specs);
         self.guard.touch();
+    }
+
+    /// The commands of plugins that are on are prompts.
+    fn apply_plugins(&self) {
+        let loaded = self.config.current();
+        let on = loaded.config.plugins.iter().filter(|p| p.enabled);
+        self.builtins.set_plugin_commands(on.map(|p| (p.name.clone(), self.home.plugin_commands(&p.name))));
     }
 
     /// Changes `config.toml` and brings what runs in line.
@@ -387,7 +393,6 @@ impl App {
         let app = self.clone();
         let cancel = self.cancel.clone();
         self.tasks.spawn(async move {
-            let mut states: Vec<(UpstreamName, UpstreamState)> = Vec::new();
             loop {
                 tokio::select! {
                     () = cancel.cancelled() => break,
@@ -399,15 +404,7 @@ impl App {
                         app.guard.touch();
                         app.events.invalidate(&[Tag::Tools, Tag::Gateway]);
                     }
-                    Ok(()) = status.changed() => {
-                        // What is offered of a server depends on whether it is on its way, not on its log.
-                        let now = app.upstreams.statuses().into_iter().map(|s| (s.name, s.state)).collect();
-                        if now != states {
-                            states = now;
-                            app.guard.touch();
-                        }
-                        app.events.invalidate(&[Tag::Upstreams, Tag::Logs]);
-                    }
+                    Ok(()) = status.changed() => app.events.invalidate(&[Tag::Upstreams, Tag::Logs]),
                     else => break,
                 }
             }
@@ -450,6 +447,11 @@ impl App {
 /// Reads the configuration of a home and writes nothing, not even its folder.
 pub fn read_config(home: &Home) -> (evi_domain::Config, Vec<evi_domain::ConfigProblem>) {
     ConfigStore::open(home.clone()).load()
+}
+
+/// Every plugin of a home with what it brings, without starting anything.
+pub fn read_plugins(home: &Home) -> Vec<evi_contract::PluginRow> {
+    commands::plugin::rows(home, &read_config(home).0)
 }
 
 /// Checks what `evi mcp serve` was told to expose, before anything is started.

@@ -74,7 +74,7 @@ pub fn call(error: &CallError) -> Problem {
         CallError::UnknownTool { near, .. } => {
             let problem = Problem::new(Code::UnknownTool, message);
             if near.is_empty() {
-                problem.hint("evi mcp list-tools and the page Tools have the names; its server may be off")
+                problem.hint("the list of tools has the names; is its server on and ready")
             } else {
                 problem.hint(format!("near names: {}", near.join(", ")))
             }
@@ -118,8 +118,16 @@ pub fn store(error: &StoreError) -> Problem {
             Problem::new(Code::AlreadyExists, message).hint("use --overwrite to replace it").field("name")
         }
         StoreError::Unknown { .. } => Problem::new(Code::NotFound, message),
-        StoreError::PluginOwned { plugin, .. } => Problem::new(Code::ReadOnly, message)
-            .hint(format!("change or remove it with the plugin: evi plugin remove {plugin}")),
+        StoreError::PluginOwned { plugin, .. } => {
+            Problem::new(Code::ReadOnly, message).hint(of_plugin(plugin))
+        }
+        StoreError::UnknownPlugin { known, .. } => {
+            Problem::new(Code::NotFound, message).hint(if known.is_empty() {
+                "no plugins are installed; evi plugin list says where they belong".to_owned()
+            } else {
+                format!("the plugins are: {}", known.join(", "))
+            })
+        }
         StoreError::InvalidName { .. } => Problem::new(Code::InvalidInput, message).field("name"),
         StoreError::UnknownChat(_) => Problem::new(Code::NotFound, "this conversation is not there any more"),
         StoreError::NewerDb { .. } => Problem::new(Code::Storage, message).hint("update eVi"),
@@ -130,12 +138,17 @@ pub fn store(error: &StoreError) -> Problem {
     }
 }
 
+/// What to do with a server that belongs to a plugin.
+pub fn of_plugin(plugin: &str) -> String {
+    format!("switch or remove it with the plugin: evi plugin disable {plugin}, evi plugin remove {plugin}")
+}
+
 /// Of the served endpoint.
 pub fn gateway(error: &GatewayError) -> Problem {
     match error {
         GatewayError::PortBusy { addr } => {
             Problem::new(Code::PortBusy, format!("port {} is in use by another program", addr.port()))
-                .hint("stop that program, or choose another port: under Gateway, or with --port")
+                .hint("stop that program, or choose another port for the gateway")
                 .field("port")
         }
         GatewayError::TokenRequired { .. } => Problem::new(Code::UnsafeAddress, error.to_string())

@@ -1,4 +1,4 @@
-//! The folder of command templates as prompts: reads them and puts arguments in, in one pass; never reads a file
+//! Folders of command templates as prompts: reads them and puts arguments in, in one pass; never reads a file
 //! that an argument names.
 
 use std::{
@@ -7,6 +7,7 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use evi_domain::{PromptDef, PromptText, SurfacePrompt};
@@ -17,10 +18,12 @@ const MAX_TEMPLATE: u64 = 1 << 20;
 /// The deepest sub-folder.
 const MAX_DEPTH: usize = 8;
 
-/// The folder `commands/` of a home.
-#[derive(Debug)]
+/// The folder `commands/` of a home, or of a plugin.
+#[derive(Clone, Debug)]
 pub(crate) struct CommandFolder {
     root: PathBuf,
+    /// What stands before every name: empty, or `<plugin>:`.
+    prefix: String,
 }
 
 /// A template as it was read.
@@ -33,7 +36,22 @@ struct Template {
 
 impl CommandFolder {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, prefix: String::new() }
+    }
+
+    /// That of a plugin, whose name its commands bear.
+    pub(crate) fn of_plugin(plugin: &str, root: PathBuf) -> Self {
+        Self { root, prefix: format!("{plugin}:") }
+    }
+
+    /// The names of all templates, whether they can be read or not.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.files().into_keys().collect()
+    }
+
+    /// When a template last came or went.
+    pub(crate) fn modified(&self) -> Option<SystemTime> {
+        self.root.metadata().and_then(|m| m.modified()).ok()
     }
 
     /// Every template that can be read, by name.
@@ -66,7 +84,7 @@ impl CommandFolder {
 
     fn files(&self) -> BTreeMap<String, PathBuf> {
         let mut files = BTreeMap::new();
-        collect(&self.root, "", 0, &mut files);
+        collect(&self.root, &self.prefix, 0, &mut files);
         files
     }
 }

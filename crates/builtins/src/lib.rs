@@ -5,7 +5,11 @@ mod arguments;
 mod commands;
 mod memory;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
+    time::SystemTime,
+};
 
 use evi_domain::{CallError, PromptText, ResourceText, SurfacePrompt, SurfaceResource, ToolDef, ToolResult};
 use serde_json::{json, value::RawValue};
@@ -40,7 +44,15 @@ pub struct Builtins {
 struct Inner {
     memory: MemoryFolder,
     commands: CommandFolder,
+    /// Those of plugins that are on.
+    plugins: RwLock<Arc<Vec<CommandFolder>>>,
     tools: Vec<BuiltinTool>,
+}
+
+/// The names of the templates in a plugin's `commands/`, as its prompts bear them: `<plugin>:<command>`. Reads the
+/// folder.
+pub fn plugin_command_names(plugin: &str, commands_dir: PathBuf) -> Vec<String> {
+    CommandFolder::of_plugin(plugin, commands_dir).names()
 }
 
 impl Builtins {
@@ -49,6 +61,7 @@ impl Builtins {
         let inner = Inner {
             memory: MemoryFolder::new(memory_dir),
             commands: CommandFolder::new(commands_dir),
+            plugins: RwLock::default(),
             tools: memory::tools::definitions(),
         };
         Self { inner: Arc::new(inner) }
@@ -125,10 +138,29 @@ impl Builtins {
         }
     }
 
-    /// The command templates as prompts, by name. Reads the folder, like [`Self::resources`]. A template that
-    /// cannot be read is left out and logged.
+    /// The `commands/` folders of plugins from now on, each with its plugin's name.
+    pub fn set_plugin_commands(&self, folders: impl IntoIterator<Item = (String, PathBuf)>) {
+        let folders = folders.into_iter().map(|(plugin, root)| CommandFolder::of_plugin(&plugin, root));
+        *self.inner.plugins.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(folders.collect());
+    }
+
+    /// When a command template of any folder last came or went.
+    pub fn commands_modified(&self) -> Option<SystemTime> {
+        let plugins = self.inner.plugin_commands();
+        std::iter::once(&self.inner.commands).chain(plugins.iter()).filter_map(CommandFolder::modified).max()
+    }
+
+    /// The command templates as prompts, by name; those of plugins after the person's own. Reads the folders, like
+    /// [`Self::resources`]. A template that cannot be read is left out and logged.
     pub fn prompts(&self) -> Vec<SurfacePrompt> {
-        self.inner.commands.prompts()
+        let mut prompts = self.inner.commands.prompts();
+        for prompt in self.inner.plugin_commands().iter().flat_map(CommandFolder::prompts) {
+            // The person's own sub-folder of a plugin's name goes first.
+            if prompts.iter().all(|own| own.name != prompt.name) {
+                prompts.push(prompt);
+            }
+        }
+        prompts
     }
 
     /// A template with `args` put in. The text of `args` is never expanded itself.
@@ -137,7 +169,11 @@ impl Builtins {
     /// `Rpc` with -32602 for a name that is no template; `Internal` when the work itself broke.
     pub async fn get_prompt(&self, name: &str, args: &str) -> Result<PromptText, CallError> {
         let (inner, wanted, args) = (self.inner.clone(), name.to_owned(), args.to_owned());
-        blocking(move || inner.commands.get(&wanted, &args)).await?.ok_or_else(|| CallError::Rpc {
+        let found = move || {
+            let plugins = inner.plugin_commands();
+            std::iter::once(&inner.commands).chain(plugins.iter()).find_map(|f| f.get(&wanted, &args))
+        };
+        blocking(found).await?.ok_or_else(|| CallError::Rpc {
             code: INVALID_PARAMS,
             message: format!("unknown prompt: {name}"),
             data: None,
@@ -156,6 +192,12 @@ impl Builtins {
             })
         });
         alike.take(3).map(str::to_owned).collect()
+    }
+}
+
+impl Inner {
+    fn plugin_commands(&self) -> Arc<Vec<CommandFolder>> {
+        self.plugins.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -71,3 +71,31 @@ async fn a_home_without_the_folder_has_no_prompts() {
     assert!(tools.prompts().is_empty());
     assert!(tools.resources().is_empty());
 }
+
+#[tokio::test]
+async fn commands_of_plugins_bear_their_plugins_name_and_come_and_go_with_it() {
+    let (dir, tools) = home(&[("review.md", b"own"), ("extra/shared.md", b"own, too")]);
+    let plugin = dir.path().join("plugins/extra/commands");
+    fs::create_dir_all(plugin.join("git")).unwrap();
+    for (name, text) in
+        [("review.md", "of the plugin: {args}"), ("git/log.md", "log"), ("shared.md", "theirs")]
+    {
+        fs::write(plugin.join(name), text).unwrap();
+    }
+    assert_eq!(
+        evi_builtins::plugin_command_names("extra", plugin.clone()),
+        ["extra:git:log", "extra:review", "extra:shared"]
+    );
+    tools.set_plugin_commands([("extra".to_owned(), plugin)]);
+    let names: Vec<String> = tools.prompts().iter().map(|p| p.name.to_string()).collect();
+    assert_eq!(names, ["extra:shared", "review", "extra:git:log", "extra:review"]);
+    assert_eq!(tools.get_prompt("extra:review", "x").await.unwrap().text, "of the plugin: x");
+    assert_eq!(
+        tools.get_prompt("extra:shared", "").await.unwrap().text,
+        "own, too",
+        "the person's own goes first"
+    );
+    tools.set_plugin_commands([]);
+    assert_eq!(tools.prompts().len(), 2);
+    assert!(tools.get_prompt("extra:review", "").await.is_err());
+}

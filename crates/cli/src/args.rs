@@ -17,6 +17,9 @@ pub enum Command {
     /// Servers, their tools, and serving other applications
     #[command(subcommand, arg_required_else_help = true)]
     Mcp(Mcp),
+    /// Plugins: folders that bring servers, commands and skills
+    #[command(subcommand, arg_required_else_help = true)]
+    Plugin(Plugin),
     /// The window's page in a browser on this machine
     Web(Web),
 }
@@ -54,6 +57,31 @@ pub enum Mcp {
     Serve(Serve),
     /// Print the block that connects another application
     ServeConfig(ServeConfig),
+}
+
+#[derive(Subcommand)]
+pub enum Plugin {
+    /// List the plugins and what they bring
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Switch a plugin on
+    Enable {
+        /// The plugin's name
+        name: String,
+    },
+    /// Switch a plugin off, with its servers and commands
+    Disable {
+        /// The plugin's name
+        name: String,
+    },
+    /// Move a plugin's folder into the trash
+    Remove {
+        /// The plugin's name
+        name: String,
+    },
 }
 
 #[derive(Args)]

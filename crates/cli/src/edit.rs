@@ -63,7 +63,7 @@ pub fn readable(home: &Home, problems: &[ConfigProblem]) -> Result<(), Problem> 
 }
 
 /// Runs one command that changes files.
-async fn change(home: Home, command: &str, params: Value) -> Result<Value, Problem> {
+pub async fn change(home: Home, command: &str, params: Value) -> Result<Value, Problem> {
     let options = Options { servers: Servers::Leave, ..Options::new(home, Shell::Command) };
     let front = Front::alone(options).await?;
     let answer = front.call(command, params).await;
@@ -122,7 +122,7 @@ async fn save(home: Home, draft: Value, keeping: &Keeping) -> Outcome {
     output::line(&format!("added {name} — {summary}"));
     output::line("check it with: evi mcp list-tools");
     if added["mcp_on"] != json!(true) {
-        output::hint(&format!("servers are off until {} has:\n[tools]\nmcp = true", config_toml.display()));
+        output::servers_off(&config_toml);
     }
     Ok(ExitCode::SUCCESS)
 }

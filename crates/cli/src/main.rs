@@ -4,6 +4,7 @@
 mod args;
 mod edit;
 mod output;
+mod plugin;
 mod serve;
 mod tools;
 mod web;
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use evi_app::{Home, Problem, contract::Code};
 
-use args::{Cli, Command, Mcp};
+use args::{Cli, Command, Mcp, Plugin};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -51,6 +52,12 @@ async fn run(cli: Cli, home: Home) -> ExitCode {
             Mcp::Call(call) => tools::call(home, call).await,
             Mcp::Serve(serve) => serve::serve(home, serve).await,
             Mcp::ServeConfig(config) => serve::config(&home, &config),
+        },
+        Command::Plugin(plugin) => match plugin {
+            Plugin::List { json } => plugin::list(&home, json),
+            Plugin::Enable { name } => plugin::switch(home, name, true).await,
+            Plugin::Disable { name } => plugin::switch(home, name, false).await,
+            Plugin::Remove { name } => plugin::remove(home, name).await,
         },
         Command::Web(web) => web::web(home, web).await,
     };

@@ -1,6 +1,6 @@
 //! What the command line prints, in one wording: `error: …`, `hint: …`, `warning: …` on standard error.
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, path::Path, process::ExitCode};
 
 use evi_app::{Problem, domain::ConfigProblem};
 
@@ -9,6 +9,11 @@ pub fn line(text: &str) {
     if writeln!(std::io::stdout().lock(), "{text}").is_err() {
         std::process::exit(0);
     }
+}
+
+/// Prints data as JSON, for programs.
+pub fn json(data: &impl serde::Serialize) {
+    line(&serde_json::to_string_pretty(data).unwrap_or_default());
 }
 
 /// Prints a problem and gives its exit status.
@@ -35,4 +40,9 @@ pub fn config_problems(problems: &[ConfigProblem]) {
 /// Prints what can be done.
 pub fn hint(text: &str) {
     eprintln!("hint: {text}");
+}
+
+/// Prints which line to write so that servers run.
+pub fn servers_off(config_toml: &Path) {
+    hint(&format!("servers are off until {} has:\n[tools]\nmcp = true", config_toml.display()));
 }

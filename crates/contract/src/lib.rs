@@ -5,6 +5,7 @@
 pub mod chat;
 pub mod event;
 pub mod gateway;
+pub mod plugin;
 pub mod problem;
 pub mod settings;
 pub mod table;
@@ -15,6 +16,7 @@ pub mod upstream;
 pub use chat::*;
 pub use event::{Event, TurnEventView};
 pub use gateway::*;
+pub use plugin::*;
 pub use problem::{Code, Problem};
 pub use settings::*;
 pub use table::{COMMANDS, CommandInfo, Commands, Kind, Nothing, Tag, dispatch, info};

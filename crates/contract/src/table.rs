@@ -130,6 +130,10 @@ command_table! {
     Mutation upstream_restart(UpstreamRef) -> UpstreamRow, [Upstreams, Tools], "Stops a server and starts it again";
     Mutation upstream_settle(UpstreamSettle) -> Vec<UpstreamRow>, [Upstreams, Tools], "Waits until no server is on its way, starting them for this command where [tools] mcp is off";
 
+    Query plugin_list(Nothing) -> Vec<PluginRow>, [Upstreams, Settings], "Every plugin with what it brings";
+    Mutation plugin_set_enabled(PluginSwitch) -> PluginRow, [Upstreams, Tools, Settings, Gateway], "Switches a plugin with all that it brings";
+    Mutation plugin_remove(PluginRef) -> PluginRemoved, [Upstreams, Tools, Settings, Gateway], "Moves a plugin's folder into the trash";
+
     Query tool_list(Nothing) -> ToolList, [Tools], "Every tool there is now";
     Mutation tool_set_enabled(ToolSwitch) -> Nothing, [Tools, Gateway], "Switches a tool";
     Mutation tool_call(ToolCallRequest) -> CallView, [Activity], "Calls a tool for the person";

@@ -17,6 +17,7 @@ pub fn contract_ts() -> String {
         UpstreamRef, UpstreamStateView, StageView, UpstreamRow, LogLineView, UpstreamLog, ParseText, UpstreamDraft,
         DraftValue, ParsedUpstream, UpstreamAdd, UpstreamAdded, UpstreamEdit, UpstreamRename, UpstreamSwitch,
         UpstreamSettle,
+        PluginRef, PluginSwitch, PluginRow, PluginRemoved,
         ToolRow, ToolList, MissingTools, ToolSwitch, ToolCallRequest, CallView, CallRef, ActivityRow,
         GatewayView, ClientRow, ShareRow, ShareModeView, CategoryRow, ShareSet, CategorySet, Switch, PortSet,
         TokenText, ConnectQuery, ConnectText, ClientKind, ConnectCheck,

@@ -24,8 +24,48 @@ pub struct Config {
     pub gateway: GatewayConfig,
     /// `[web] auth_token`, a template.
     pub web_token: Option<String>,
+    /// `[plugins]`, ours.
+    pub plugin_switches: PluginSwitches,
+    /// The folders of `plugins/`, by name.
+    pub plugins: Vec<PluginEntry>,
     /// The entries of `mcp.json`, in the file's order.
     pub upstreams: Vec<UpstreamEntry>,
+}
+
+/// `[plugins]`: which plugins the person switched; the others are as their `plugin.toml` says.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct PluginSwitches {
+    /// Switched on.
+    pub enabled: Vec<String>,
+    /// Switched off; this wins.
+    pub disabled: Vec<String>,
+    /// What is switched off could not be read, so none is on.
+    pub unclear: bool,
+}
+
+impl PluginSwitches {
+    /// Whether a plugin is on.
+    pub fn is_on(&self, name: &str, default: bool) -> bool {
+        let named = |list: &[String]| list.iter().any(|one| one == name);
+        !self.unclear && !named(&self.disabled) && (default || named(&self.enabled))
+    }
+}
+
+/// A folder of `plugins/` and what it brings, but for its servers, which are among the upstreams, and its commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginEntry {
+    /// Its folder's name, which its servers and commands bear.
+    pub name: String,
+    /// Whether it is on.
+    pub enabled: bool,
+    /// Its version, where it says one.
+    pub version: Option<String>,
+    /// What it says it is for.
+    pub description: Option<String>,
+    /// How many skills lie in it.
+    pub skills: usize,
+    /// Why a file of it is not clear.
+    pub problem: Option<ConfigProblem>,
 }
 
 /// `[tools]`.

@@ -17,7 +17,10 @@ pub use catalog::{
     PromptDef, PromptText, ResourceDef, ResourceText, Surface, SurfacePrompt, SurfaceResource, SurfaceTool,
     ToolDef,
 };
-pub use config::{Config, ConfigProblem, GatewayConfig, LlmConfig, Profile, ToolsConfig, UpstreamEntry};
+pub use config::{
+    Config, ConfigProblem, GatewayConfig, LlmConfig, PluginEntry, PluginSwitches, Profile, ToolsConfig,
+    UpstreamEntry,
+};
 pub use ids::{
     CallId, Caller, ChatId, Exposure, MessageId, Owner, SecretId, ToolAddress, TurnId, UpstreamName,
 };

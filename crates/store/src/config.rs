@@ -17,7 +17,9 @@ use std::{
     },
 };
 
-use evi_domain::{Config, ConfigProblem, ShareMode, UpstreamEntry, UpstreamName, UpstreamSpec};
+use evi_domain::{
+    Config, ConfigProblem, PluginSwitches, ShareMode, UpstreamEntry, UpstreamName, UpstreamSpec,
+};
 use tokio::sync::watch;
 
 use crate::{Home, StoreError, atomic};
@@ -194,13 +196,42 @@ impl ConfigStore {
         self.edit_toml(|file| file.share(profile, upstream, mode))
     }
 
+    /// Switches a plugin on or off; `config.toml` keeps the choice.
+    ///
+    /// # Errors
+    /// `UnknownPlugin`; as [`ConfigStore::config_set`].
+    pub fn plugin_set_enabled(&self, name: &str, enabled: bool) -> Result<(), StoreError> {
+        plugins::read(&self.inner.home, &PluginSwitches::default()).find(name)?;
+        self.edit_toml(|file| {
+            file.list(&["plugins", "enabled"], name, enabled)?;
+            file.list(&["plugins", "disabled"], name, !enabled)
+        })
+    }
+
+    /// Moves a plugin's folder into `plugins/.trash/` and forgets the person's choice about it. Gives its new place.
+    ///
+    /// # Errors
+    /// `UnknownPlugin`, `PluginPlace`; as [`ConfigStore::config_set`]. Then the plugin is where it was, off at most.
+    pub fn plugin_remove(&self, name: &str) -> Result<PathBuf, StoreError> {
+        plugins::read(&self.inner.home, &PluginSwitches::default()).find(name)?;
+        plugins::own_folder(&self.inner.home, name)?;
+        // Off first: its servers end, and a removal that stops half way leaves nothing running.
+        self.plugin_set_enabled(name, false)?;
+        let place = plugins::discard(&self.inner.home, name)?;
+        self.edit_toml(|file| {
+            file.list(&["plugins", "enabled"], name, false)?;
+            file.list(&["plugins", "disabled"], name, false)
+        })?;
+        Ok(place)
+    }
+
     fn has_own(&self, name: &UpstreamName) -> bool {
         self.current().config.upstreams.iter().any(|e| e.plugin.is_none() && e.name == *name)
     }
 
     fn refuse_plugins(&self, name: &UpstreamName) -> Result<(), StoreError> {
-        let (entries, _) = plugins::read(&self.inner.home);
-        match entries.into_iter().find(|e| e.name == *name).and_then(|e| e.plugin) {
+        let found = plugins::read(&self.inner.home, &PluginSwitches::default());
+        match found.entries.into_iter().find(|e| e.name == *name).and_then(|e| e.plugin) {
             Some(plugin) if !self.has_own(name) => {
                 Err(StoreError::PluginOwned { name: name.to_string(), plugin })
             }
@@ -288,11 +319,12 @@ fn load(home: &Home, last: Option<&Config>) -> Loaded {
             config.upstreams.retain(|e| e.plugin.is_none());
         }
     }
-    let (entries, more) = plugins::read(home);
+    let found = plugins::read(home, &config.plugin_switches);
     let free: Vec<UpstreamEntry> =
-        entries.into_iter().filter(|e| config.upstreams.iter().all(|own| own.name != e.name)).collect();
+        found.entries.into_iter().filter(|e| config.upstreams.iter().all(|own| own.name != e.name)).collect();
     config.upstreams.extend(free);
-    problems.extend(more);
+    config.plugins = found.plugins;
+    problems.extend(found.problems);
     Loaded { config, problems }
 }
 

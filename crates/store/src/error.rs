@@ -47,6 +47,24 @@ pub enum StoreError {
         /// Whose.
         plugin: String,
     },
+    /// There is no plugin of that name.
+    #[error("no such plugin: {name}")]
+    UnknownPlugin {
+        /// Which.
+        name: String,
+        /// Those that are there.
+        known: Vec<String>,
+    },
+    /// The plugin's folder is not one that may be moved.
+    #[error("the plugin {name} was not removed: {} {reason}", path.display())]
+    PluginPlace {
+        /// Which.
+        name: String,
+        /// Its folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// A name that cannot be given to a server.
     #[error("invalid server name {name:?}: {reason}")]
     InvalidName {

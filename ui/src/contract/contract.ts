@@ -425,6 +425,62 @@ export type UpstreamSettle = {
  * Only this one.
  */
 name?: string, };
+export type PluginRef = { 
+/**
+ * Its name.
+ */
+name: string, };
+export type PluginSwitch = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * On or off.
+ */
+enabled: boolean, };
+export type PluginRow = { 
+/**
+ * Its folder's name.
+ */
+name: string, 
+/**
+ * Whether it is on.
+ */
+enabled: boolean, 
+/**
+ * Its version.
+ */
+version?: string, 
+/**
+ * What it says it is for, on one line.
+ */
+description: string, 
+/**
+ * Its servers: `<plugin>:<server>`.
+ */
+servers: Array<string>, 
+/**
+ * Its commands, which are prompts: `<plugin>:<command>`.
+ */
+commands: Array<string>, 
+/**
+ * How many skills lie in it.
+ */
+skills: number, 
+/**
+ * What is not clear in its files.
+ */
+problem?: Problem, };
+export type PluginRemoved = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * Its folder in the trash.
+ */
+moved_to: string, };
 export type ToolRow = { 
 /**
  * As shown and as used to call it: `filesystem.read_file`, `remember`.
@@ -1008,6 +1064,12 @@ export interface CommandMap {
   upstream_restart: [UpstreamRef, UpstreamRow];
   /** Waits until no server is on its way, starting them for this command where [tools] mcp is off */
   upstream_settle: [UpstreamSettle, Array<UpstreamRow>];
+  /** Every plugin with what it brings */
+  plugin_list: [Nothing, Array<PluginRow>];
+  /** Switches a plugin with all that it brings */
+  plugin_set_enabled: [PluginSwitch, PluginRow];
+  /** Moves a plugin's folder into the trash */
+  plugin_remove: [PluginRef, PluginRemoved];
   /** Every tool there is now */
   tool_list: [Nothing, ToolList];
   /** Switches a tool */
@@ -1076,6 +1138,9 @@ export const commands: Record<Command, { kind: Kind; tags: readonly Tag[] }> = {
   upstream_set_enabled: { kind: "mutation", tags: ["upstreams","tools","gateway"] },
   upstream_restart: { kind: "mutation", tags: ["upstreams","tools"] },
   upstream_settle: { kind: "mutation", tags: ["upstreams","tools"] },
+  plugin_list: { kind: "query", tags: ["upstreams","settings"] },
+  plugin_set_enabled: { kind: "mutation", tags: ["upstreams","tools","settings","gateway"] },
+  plugin_remove: { kind: "mutation", tags: ["upstreams","tools","settings","gateway"] },
   tool_list: { kind: "query", tags: ["tools"] },
   tool_set_enabled: { kind: "mutation", tags: ["tools","gateway"] },
   tool_call: { kind: "mutation", tags: ["activity"] },

@@ -267,6 +267,13 @@ export function fakeHost(): Host {
       return structuredClone(find(name));
     },
     upstream_settle: () => structuredClone(rows),
+    plugin_list: () => [],
+    plugin_set_enabled: ({ name }) => {
+      throw problem("not_found", `no such plugin: ${name}`);
+    },
+    plugin_remove: ({ name }) => {
+      throw problem("not_found", `no such plugin: ${name}`);
+    },
     tool_list: () => ({
       tools: structuredClone(tools),
       missing: rows

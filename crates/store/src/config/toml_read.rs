@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evi_domain::{
-    Config, ConfigProblem, GatewayConfig, LlmConfig, Policy, Profile, Rule, ShareMode, ToolsConfig,
-    UpstreamName,
+    Config, ConfigProblem, GatewayConfig, LlmConfig, PluginSwitches, Policy, Profile, Rule, ShareMode,
+    ToolsConfig, UpstreamName,
 };
 use toml_edit::{Document, Item, Table, TableLike, Value};
 
@@ -14,7 +14,7 @@ use super::{mcp_read::modern_reference, source::Source};
 /// What chat may use without a question where the file says nothing.
 const AUTO_APPROVE: [&str; 5] = ["fs", "code", "memory", "skills", "image"];
 
-/// Reads the whole file, `None` for one that is not there. The `upstreams` are not in it.
+/// Reads the whole file, `None` for one that is not there. The `upstreams` and `plugins` are not in it.
 ///
 /// # Errors
 /// When it is not TOML as a whole.
@@ -30,6 +30,8 @@ pub(crate) fn read(source: Option<&Source>) -> Result<(Config, Vec<ConfigProblem
         profiles: reader.profiles(),
         gateway: reader.gateway(),
         web_token: reader.section("web").and_then(|t| reader.text(t, "auth_token")).map(modern_reference),
+        plugin_switches: reader.plugins(),
+        plugins: Vec::new(),
         upstreams: Vec::new(),
     };
     let mut problems = reader.problems;
@@ -39,7 +41,11 @@ pub(crate) fn read(source: Option<&Source>) -> Result<(Config, Vec<ConfigProblem
 
 /// What holds where the file is there and cannot be read: nothing is approved of itself.
 pub(crate) fn unknown() -> Config {
-    Config { profiles: BTreeMap::from([("default".to_owned(), Profile::default())]), ..Config::default() }
+    Config {
+        profiles: BTreeMap::from([("default".to_owned(), Profile::default())]),
+        plugin_switches: PluginSwitches { unclear: true, ..PluginSwitches::default() },
+        ..Config::default()
+    }
 }
 
 /// Parses the text.
@@ -163,6 +169,23 @@ impl<'a> Reader<'a> {
             mcp_allow: self.texts(table, "mcp_allow").unwrap_or_default(),
             disabled: self.texts(table, "disabled").unwrap_or_default(),
         }
+    }
+
+    fn plugins(&mut self) -> PluginSwitches {
+        let Some(item) = self.root.get("plugins") else { return PluginSwitches::default() };
+        // As with the lists below: what cannot be read switches nothing on.
+        let unclear = PluginSwitches { unclear: true, ..PluginSwitches::default() };
+        let Some(table) = self.section("plugins") else {
+            return if item.is_none() { PluginSwitches::default() } else { unclear };
+        };
+        let disabled = match table.get("disabled") {
+            None => Vec::new(),
+            Some(_) => match self.texts(table, "disabled") {
+                Some(names) => names,
+                None => return unclear,
+            },
+        };
+        PluginSwitches { enabled: self.texts(table, "enabled").unwrap_or_default(), disabled, unclear: false }
     }
 
     fn llm(&mut self) -> LlmConfig {

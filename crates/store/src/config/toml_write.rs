@@ -136,6 +136,28 @@ impl TomlEdit {
         Ok(())
     }
 
+    /// Puts a text into a list, or takes it out; the others stay as they are written. A list that is not there is
+    /// made where it is needed.
+    pub(crate) fn list(&mut self, path: &[&str], text: &str, present: bool) -> Result<(), StoreError> {
+        let not_a_list = self.unclear(format!("{} is not a list", path.join(".")));
+        let Some(key) = path.last() else { return Err(not_a_list) };
+        let Some(table) = self.parent(path, present)? else { return Ok(()) };
+        if !table.contains_key(key) {
+            if !present {
+                return Ok(());
+            }
+            table.insert(key, Item::Value(Value::Array(Array::new())));
+        }
+        let list = table.get_mut(key).and_then(Item::as_array_mut).ok_or(not_a_list)?;
+        let found = list.iter().any(|v| v.as_str() == Some(text));
+        match (found, present) {
+            (false, true) => push(list, Value::from(text)),
+            (true, false) => list.retain(|v| v.as_str() != Some(text)),
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// Shares a server in a profile with a mode, or no longer.
     pub(crate) fn share(
         &mut self,
@@ -211,7 +233,14 @@ fn push(list: &mut Array, value: Value) {
                 Some(at) if prefix.contains('#') => &prefix[at..],
                 _ => prefix,
             };
-            value.decor_mut().set_prefix(bare);
+            // A comment behind the last element stays behind it.
+            match list.trailing().as_str().filter(|t| t.contains('#')).map(str::trim_end) {
+                Some(comment) => {
+                    value.decor_mut().set_prefix(format!("{comment}{bare}"));
+                    list.set_trailing("\n");
+                }
+                None => value.decor_mut().set_prefix(bare),
+            }
             list.push_formatted(value);
         }
         _ => list.push(value),

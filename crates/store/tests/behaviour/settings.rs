@@ -252,3 +252,23 @@ fn a_slip_of_the_pen_stops_no_server_and_allows_nothing_that_was_denied() {
     fs::write(scene.home.mcp_json(), "[]").unwrap();
     assert!(store.reload().config.upstreams.is_empty());
 }
+
+#[test]
+fn a_persons_choice_goes_before_a_plugins_own_word_and_no_choice_that_is_unclear_switches_one_on() {
+    let on = |toml: &str| {
+        let scene = Scene::with_toml(toml);
+        for (name, manifest) in [("a", ""), ("b", "default_enabled = false"), ("c", "version = ")] {
+            let folder = scene.home.plugins().join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("plugin.toml"), manifest).unwrap();
+        }
+        let plugins = scene.store().load().0.plugins;
+        plugins.into_iter().filter(|p| p.enabled).map(|p| p.name).collect::<Vec<_>>()
+    };
+    assert_eq!(on(""), ["a"], "one that is unclear about itself is off");
+    assert_eq!(on("[plugins]\nenabled = [\"b\", \"c\"]\n"), ["a", "b", "c"]);
+    assert_eq!(on("[plugins]\nenabled = [\"a\", \"b\"]\ndisabled = [\"a\"]\n"), ["b"], "off wins");
+    for unclear in ["[plugins", "plugins = 1\n", "[plugins]\ndisabled = \"a\"\n"] {
+        assert!(on(unclear).is_empty(), "{unclear}");
+    }
+}
