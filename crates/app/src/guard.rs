@@ -11,13 +11,15 @@ use std::{
 use evi_builtins::Builtins;
 use evi_contract::{ApprovalView, Tag};
 use evi_domain::{
-    BoxFuture, CallContext, CallError, CallId, Caller, Decision, Journal, JournalEntry, Owner, Progress,
-    PromptText, ResourceText, Surface, SurfaceTool, ToolDef, ToolHost, ToolResult, policy,
+    BoxFuture, CallContext, CallError, CallId, Caller, Catalog, CatalogCache, Decision, Journal,
+    JournalEntry, Owner, Progress, PromptText, ResourceText, Surface, SurfaceTool, ToolDef, ToolHost,
+    ToolResult, UpstreamName, policy,
 };
 use evi_store::{ConfigStore, Home, Redactor};
 use evi_upstreams::Upstreams;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     approvals::{Approvals, Verdict},
@@ -27,6 +29,8 @@ use crate::{
 
 /// How long a client of the gateway waits for the person.
 pub const APPROVAL_LIMIT: Duration = Duration::from_secs(45);
+/// How long a call waits for a server that is on its way.
+const START_LIMIT: Duration = Duration::from_secs(60);
 const OWN_TOOL_LIMIT: Duration = Duration::from_secs(120);
 const ARGUMENTS_KEPT: usize = 4096;
 
@@ -38,6 +42,8 @@ pub struct Guard {
     pub(crate) builtins: Builtins,
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) journal: Arc<dyn Journal>,
+    /// The tools of servers as they were last time.
+    pub(crate) last_known: Arc<dyn CatalogCache>,
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) events: Events,
     /// Ticks when any surface may have changed.
@@ -78,12 +84,46 @@ impl Guard {
         let loaded = self.config.current();
         let stock = Stock {
             config: &loaded.config,
-            catalog: &self.upstreams.catalog(),
+            catalog: &self.catalog(),
             own: &self.own_tools(),
             resources: self.builtins.resources(),
             prompts: self.builtins.prompts(),
         };
         exposure::surface(stock, caller)
+    }
+
+    /// What is there, and for servers that are on their way what was there last time: a client that lists once,
+    /// right at the start or while the owner changes, sees what it may call a moment later.
+    fn catalog(&self) -> Catalog {
+        let mut catalog = Catalog::clone(&self.upstreams.catalog());
+        for status in self.upstreams.statuses() {
+            if status.state.is_on_its_way()
+                && !catalog.upstreams.contains_key(&status.name)
+                && let Some(tools) = self.last_known.get(&status.name)
+            {
+                catalog.upstreams.insert(status.name, Arc::new(tools));
+            }
+        }
+        catalog
+    }
+
+    /// Waits for a server that is on its way; the call itself then says what became of it.
+    async fn wait_for(&self, name: &UpstreamName, cancel: &CancellationToken) {
+        if self.upstreams.catalog().upstreams.contains_key(name) {
+            return;
+        }
+        let mut changed = self.upstreams.changed();
+        let coming = async {
+            while self.upstreams.status(name).is_some_and(|s| s.state.is_on_its_way()) {
+                if changed.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            _ = tokio::time::timeout(START_LIMIT, coming) => {}
+        }
     }
 
     fn find(&self, caller: &Caller, name: &str) -> Result<SurfaceTool, CallError> {
@@ -104,7 +144,10 @@ impl Guard {
     ) -> Result<ToolResult, CallError> {
         self.permit(caller, tool, id, arguments, context).await?;
         match &tool.address.owner {
-            Owner::Upstream(name) => self.upstreams.call(name, &tool.address.tool, arguments, context).await,
+            Owner::Upstream(name) => {
+                self.wait_for(name, &context.cancel).await;
+                self.upstreams.call(name, &tool.address.tool, arguments, context).await
+            }
             Owner::Builtin(_) => {
                 let call = self.builtins.call(&tool.address.tool, arguments);
                 let result = tokio::select! {

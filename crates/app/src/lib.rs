@@ -23,7 +23,9 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use evi_builtins::Builtins;
 use evi_contract::{Code, Event, Tag};
-use evi_domain::{Secret, SecretId, SecretStore, ToolHost, UpstreamSpec, reference};
+use evi_domain::{
+    Secret, SecretId, SecretStore, ToolHost, UpstreamName, UpstreamSpec, UpstreamState, reference,
+};
 use evi_store::{
     ChatStore, ConfigStore, ConfigValue, Db, DiskCatalog, Prompting, SqliteJournal, Vault, Watching,
 };
@@ -208,7 +210,7 @@ impl App {
             start_limit: options.start_limit.unwrap_or(usual.start_limit),
             ..usual
         };
-        let upstreams = Upstreams::new(settings, vault.clone(), cache);
+        let upstreams = Upstreams::new(settings, vault.clone(), cache.clone());
         let builtins = Builtins::new(home.memory(), home.commands());
         let approvals = Arc::new(Approvals::new(events.clone()));
         let journal = Arc::new(db.journal().map_err(|e| problem::store(&e))?);
@@ -219,6 +221,7 @@ impl App {
             builtins: builtins.clone(),
             approvals: approvals.clone(),
             journal: journal.clone(),
+            last_known: cache,
             redactor: redactor.clone(),
             events: events.clone(),
             generation: tokio::sync::watch::channel(0).0,
@@ -393,6 +396,7 @@ impl App {
         let app = self.clone();
         let cancel = self.cancel.clone();
         self.tasks.spawn(async move {
+            let mut states: Vec<(UpstreamName, UpstreamState)> = Vec::new();
             loop {
                 tokio::select! {
                     () = cancel.cancelled() => break,
@@ -404,7 +408,15 @@ impl App {
                         app.guard.touch();
                         app.events.invalidate(&[Tag::Tools, Tag::Gateway]);
                     }
-                    Ok(()) = status.changed() => app.events.invalidate(&[Tag::Upstreams, Tag::Logs]),
+                    Ok(()) = status.changed() => {
+                        // What is offered of a server depends on whether it is on its way, not on its log.
+                        let now = app.upstreams.statuses().into_iter().map(|s| (s.name, s.state)).collect();
+                        if now != states {
+                            states = now;
+                            app.guard.touch();
+                        }
+                        app.events.invalidate(&[Tag::Upstreams, Tag::Logs]);
+                    }
                     else => break,
                 }
             }

@@ -74,7 +74,7 @@ pub fn call(error: &CallError) -> Problem {
         CallError::UnknownTool { near, .. } => {
             let problem = Problem::new(Code::UnknownTool, message);
             if near.is_empty() {
-                problem.hint("the list of tools has the names; is its server on and ready")
+                problem.hint("evi mcp list-tools and the page Tools have the names; its server may be off")
             } else {
                 problem.hint(format!("near names: {}", near.join(", ")))
             }
@@ -148,7 +148,7 @@ pub fn gateway(error: &GatewayError) -> Problem {
     match error {
         GatewayError::PortBusy { addr } => {
             Problem::new(Code::PortBusy, format!("port {} is in use by another program", addr.port()))
-                .hint("stop that program, or choose another port for the gateway")
+                .hint("stop that program, or choose another port: under Gateway, or with --port")
                 .field("port")
         }
         GatewayError::TokenRequired { .. } => Problem::new(Code::UnsafeAddress, error.to_string())
