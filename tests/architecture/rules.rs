@@ -60,6 +60,7 @@ const WRITERS: &[(&str, &str)] = &[
     ("crates/builtins/", "tools that work on the person's own files"),
     ("crates/attach/", "the owner's lock file and socket"),
     ("crates/upstreams/src/log.rs", "each server's capped log, on a thread of its own"),
+    ("crates/upstreams/src/leftovers.rs", "the list of running children, for a start after a kill"),
 ];
 
 /// Files that may be longer than 800 lines, each with its reason.

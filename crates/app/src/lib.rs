@@ -207,6 +207,7 @@ impl App {
         let usual = evi_upstreams::Settings::default();
         let settings = evi_upstreams::Settings {
             log_dir: active.then(|| home.logs()),
+            leftovers: active.then(|| home.run().join("children.json")),
             start_limit: options.start_limit.unwrap_or(usual.start_limit),
             ..usual
         };

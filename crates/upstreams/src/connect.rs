@@ -159,7 +159,7 @@ async fn connect_process(
 ) -> Result<Ready, Fault> {
     loop {
         board.begin_run();
-        let (process, stdin, stdout) = program.spawn(&board.log).await?;
+        let (process, stdin, stdout) = program.spawn(&board.log, &core.leftovers).await?;
         let pid = process.pid();
         let process = live.process.insert(process);
         board.set_pid(pid);
@@ -285,6 +285,9 @@ where
 {
     let Agreed { info, era, version } = agreed;
     board.stage_done(StageKind::Handshake, format!("protocol {version}"));
+    if let Some(process) = &live.process {
+        process.look_again().await;
+    }
     board.stage_runs(StageKind::Discovery);
     let server = info.server_info.as_ref().map(|s| (s.name.clone(), s.version.clone()));
     let announces = info.capabilities.tools.as_ref().and_then(|t| t.list_changed).unwrap_or(false);

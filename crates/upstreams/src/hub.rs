@@ -28,6 +28,7 @@ use crate::{
     actor::Actor,
     board::Board,
     call,
+    leftovers::Leftovers,
     log::{FileQueue, Log, file_name},
     pulse::Pulse,
 };
@@ -42,6 +43,9 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(12);
 pub struct Settings {
     /// Where each upstream's log file goes; none are written without it.
     pub log_dir: Option<PathBuf>,
+    /// The file that notes running children, so that the next start ends what a killed one left; nothing is noted
+    /// without it. At most one process may run upstreams with this file.
+    pub leftovers: Option<PathBuf>,
     /// How long a start may take. A program that downloads what it runs (`npx`, `uvx`, …) has three times that.
     pub start_limit: Duration,
     /// How long a call may take; starts again with each progress that the server reports.
@@ -58,6 +62,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             log_dir: None,
+            leftovers: None,
             start_limit: Duration::from_secs(60),
             call_limit: Duration::from_secs(120),
             max_starts: 4,
@@ -72,6 +77,7 @@ pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) secrets: Arc<dyn SecretStore>,
     pub(crate) starts: Semaphore,
+    pub(crate) leftovers: Arc<Leftovers>,
     cache: Arc<dyn CatalogCache>,
     pulse: Pulse,
     catalog: Mutex<Arc<Catalog>>,
@@ -165,6 +171,7 @@ impl Upstreams {
         let files = settings.log_dir.is_some().then(FileQueue::start);
         let core = Core {
             starts: Semaphore::new(settings.max_starts.max(1)),
+            leftovers: Leftovers::open(settings.leftovers.clone()),
             settings,
             secrets,
             cache,
@@ -172,10 +179,12 @@ impl Upstreams {
             catalog: Mutex::default(),
             catalog_count: watch::Sender::new(0),
         };
+        let tasks = TaskTracker::new();
+        tasks.spawn(Arc::clone(&core.leftovers).reap());
         let inner = Inner {
             core: Arc::new(core),
             table: Mutex::default(),
-            tasks: TaskTracker::new(),
+            tasks,
             runtime: Handle::current(),
             files,
             pulse_task: tokio::spawn(drive).abort_handle(),
@@ -337,8 +346,10 @@ impl Inner {
             era: None,
         };
         let on_end = done.clone().drop_guard();
+        let leftovers = Arc::clone(&self.core.leftovers);
         let life = async move {
             let _on_end = on_end;
+            leftovers.until_reaped().await;
             if let Some(after) = after {
                 let _ = timeout(SHUTDOWN_LIMIT, after.cancelled()).await;
             }

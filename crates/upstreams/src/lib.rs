@@ -16,6 +16,7 @@ mod expand;
 mod handshake;
 mod http;
 mod hub;
+mod leftovers;
 mod log;
 mod message;
 mod path;

@@ -1,4 +1,4 @@
-//! What differs between systems when a process tree is started, asked to end and described; nothing else.
+//! What differs between systems when a process tree is started, asked to end, described and recognised; nothing else.
 
 use std::{ffi::OsString, io, process::ExitStatus, time::Duration};
 
@@ -127,4 +127,64 @@ fn bounded_output(mut command: std::process::Command) -> Option<Vec<u8>> {
     let _ = child.kill();
     let _ = child.wait();
     output
+}
+
+/// What the system tells of a process.
+pub(crate) struct Look {
+    /// When it started, as the system counts it.
+    pub(crate) started: u64,
+    /// Its process group.
+    pub(crate) group: u32,
+    /// Its arguments, the program first.
+    pub(crate) argv: Vec<Vec<u8>>,
+}
+
+/// Looks at a process that runs; `None` when it ended, or where the system does not tell.
+#[cfg(target_os = "linux")]
+pub(crate) fn look_at(pid: u32) -> Option<Look> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    if matches!(*fields.first()?, "Z" | "X") {
+        return None;
+    }
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let line = line.strip_suffix(b"\0").unwrap_or(&line);
+    let argv = line.split(|b| *b == 0).map(<[u8]>::to_vec).collect();
+    Some(Look { started: fields.get(19)?.parse().ok()?, group: fields.get(2)?.parse().ok()?, argv })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn look_at(_pid: u32) -> Option<Look> {
+    None
+}
+
+/// What tells this run of the system from every other.
+#[cfg(target_os = "linux")]
+pub(crate) fn boot_id() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn boot_id() -> Option<String> {
+    None
+}
+
+/// Asks a process group to end, or ends it.
+#[cfg(target_os = "linux")]
+pub(crate) fn end_group(group: u32, kill: bool) -> io::Result<()> {
+    use nix::{
+        sys::signal::{Signal, killpg},
+        unistd::Pid,
+    };
+    // Everything, and our own group, have the numbers that no child can have.
+    let group = i32::try_from(group).ok().filter(|group| *group > 1).ok_or(io::ErrorKind::InvalidInput)?;
+    killpg(Pid::from_raw(group), if kill { Signal::SIGKILL } else { Signal::SIGTERM })
+        .map_err(io::Error::from)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn end_group(_group: u32, _kill: bool) -> io::Result<()> {
+    Ok(())
 }

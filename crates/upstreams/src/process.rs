@@ -5,6 +5,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,7 +18,12 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{error::Fault, log::Log, path, platform};
+use crate::{
+    error::Fault,
+    leftovers::{Leftovers, Noted},
+    log::Log,
+    path, platform,
+};
 
 /// How long it may take to end after its input closed, and then after it was asked.
 const STEP: Duration = Duration::from_secs(2);
@@ -44,11 +50,16 @@ pub(crate) struct Process {
     pid: Option<u32>,
     stderr: Option<JoinHandle<()>>,
     over: bool,
+    noted: Option<Noted>,
 }
 
 impl Program {
     /// Starts it.
-    pub(crate) async fn spawn(&self, log: &Log) -> Result<(Process, ChildStdin, ChildStdout), Fault> {
+    pub(crate) async fn spawn(
+        &self,
+        log: &Log,
+        leftovers: &Arc<Leftovers>,
+    ) -> Result<(Process, ChildStdin, ChildStdout), Fault> {
         if let Some(cwd) = &self.cwd
             && !cwd.is_dir()
         {
@@ -76,7 +87,8 @@ impl Program {
         })?;
         let pipes = (child.stdin().take(), child.stdout().take());
         let stderr = child.stderr().take().map(|stderr| tokio::spawn(read_stderr(stderr, log.clone())));
-        let process = Process { pid: child.id(), child, stderr, over: false };
+        let mut process = Process { pid: child.id(), child, stderr, over: false, noted: None };
+        process.noted = leftovers.note(process.pid, &self.args).await;
         match pipes {
             (Some(stdin), Some(stdout)) => Ok((process, stdin, stdout)),
             _ => Err(Fault::Spawn { reason: "it has no pipes".to_owned() }),
@@ -138,6 +150,16 @@ impl Process {
         let _ = self.child.start_kill();
         self.over = true;
         self.finish_stderr().await;
+        if let Some(noted) = self.noted.take() {
+            noted.forget().await;
+        }
+    }
+
+    /// Its arguments may have changed while it started.
+    pub(crate) async fn look_again(&self) {
+        if let Some(noted) = &self.noted {
+            noted.look_again().await;
+        }
     }
 
     async fn finish_stderr(&mut self) {

@@ -5,6 +5,7 @@
 
 mod calls;
 mod http;
+mod leftovers;
 mod lifecycle;
 mod sse;
 mod start;
