@@ -74,6 +74,37 @@ test("a call waits in the conversation with its exact arguments until it is allo
   );
 });
 
+test("what a call would hide is written out before it is allowed", async ({ page, place }) => {
+  await withModel(
+    async (model) => {
+      await place.write("config.toml", model.config);
+      await place.start();
+      await open(page, place);
+      await addServer(page, place.filesystem, "filesystem");
+      await go(page, "#/chat?new=1");
+      await page.getByLabel("Message").fill("look\u202e here");
+      await page.keyboard.press("Enter");
+      const call = page.locator(`[data-call="filesystem.list_directory"]`);
+      await expect(call).toHaveAttribute("data-state", "waiting");
+      const shown = call.getByRole("region", { name: "Arguments" });
+      await expect(shown).toContainText(String.raw`"path": "/tmp/\u202egnp.exe\u200b\u0085"`);
+      await expect(shown.locator(".unseen")).toHaveText([String.raw`\u202e`, String.raw`\u200b\u0085`]);
+      await expect(call.getByRole("button").first()).toContainText(String.raw`/tmp/\u202egnp.exe`);
+      const left = page.getByRole("region", { name: "Chats" });
+      await expect(left.getByRole("link")).toContainText(String.raw`look\u202e here`);
+      expect(await page.locator("main").innerText()).not.toMatch(/[\u202e\u200b\u0085]/);
+      await expect(shown.locator("bdi bdi").first()).toHaveText(`"עברית"`);
+      await page.keyboard.press("Escape");
+      await expect(call).toHaveAttribute("data-state", "denied");
+    },
+    {
+      calls: "filesystem__list_directory",
+      with: { path: "/tmp/\u202egnp.exe\u200b\u0085", עברית: "אבג" },
+    },
+    { says: "I did nothing." },
+  );
+});
+
 test("Escape denies the call that waits, and the model is told", async ({ page, place }) => {
   await withModel(
     async (model) => {

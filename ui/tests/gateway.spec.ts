@@ -27,7 +27,7 @@ async function toolsOf(port: number, token: string): Promise<{ status: number; n
   const first = await ask(1, "initialize", {
     protocolVersion: "2025-06-18",
     capabilities: {},
-    clientInfo: { name: "a test", version: "1" },
+    clientInfo: { name: "a\u202e test", version: "1" },
   });
   if (!first.ok) return { status: first.status, names: [] };
   await first.text();
@@ -69,7 +69,7 @@ test("one switch serves the endpoint, and ticking a server shares its tools", as
   await page.getByLabel("How filesystem is shared").click();
   await page.getByRole("option", { name: /Reading only/ }).click();
   await expect.poll(async () => (await toolsOf(port, token)).names).not.toContain("filesystem.write_file");
-  await expect(page.getByText("a test").first()).toBeVisible();
+  await expect(page.getByText(String.raw`a\u202e test`).first()).toBeVisible();
 
   await page.getByRole("button", { name: "Replace…" }).click();
   await page.getByRole("button", { name: "Replace the token" }).click();
@@ -87,7 +87,7 @@ test("a busy port is an error where the switch is, and nothing moves elsewhere",
   await once(other, "listening");
   await page.getByRole("switch", { name: "Gateway" }).click();
   await expect(page.getByRole("alert")).toContainText(new RegExp(`port ${port} is in use`, "i"));
-  await expect(page.locator("header").getByText("Failed", { exact: true })).toBeVisible();
+  await expect(page.locator("header").getByText("Not serving", { exact: true })).toBeVisible();
   await expect(page.getByTestId("gateway-address")).toContainText(String(port));
   other.close();
   await once(other, "close");

@@ -9,6 +9,7 @@ export { default as CopyButton } from "./CopyButton.svelte";
 export { default as Dialog } from "./Dialog.svelte";
 export { default as Empty } from "./Empty.svelte";
 export { default as Field } from "./Field.svelte";
+export { default as Foreign } from "./Foreign.svelte";
 export { default as IconButton } from "./IconButton.svelte";
 export { default as Kbd } from "./Kbd.svelte";
 export { default as Layer } from "./Layer.svelte";

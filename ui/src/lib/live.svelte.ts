@@ -1,13 +1,16 @@
 // What a screen reader hears, what the clipboard gets, and the time of the minute. It shows nothing by itself.
 import { untrack } from "svelte";
 
+import { visible } from "./unseen";
+
 /** The text of the live region. */
 export const spoken = $state({ text: "" });
 
 /** Says something to those who do not see the page. */
 export function announce(text: string): void {
+  const exact = visible(text);
   // The same text twice is heard only when it differs; whoever says something does not depend on what was said.
-  spoken.text = untrack(() => spoken.text) === text ? `${text}\u00a0` : text;
+  spoken.text = untrack(() => spoken.text) === exact ? `${exact}\u00a0` : exact;
 }
 
 /** Puts text on the clipboard, also one that is still on its way; says whether that worked. Rejects as `text` does. */

@@ -47,6 +47,16 @@ export function sentence(text: string): string {
   return text.charAt(0).toLocaleUpperCase("en") + text.slice(1);
 }
 
+/** The first sentence of a description, on one line. */
+export function firstSentence(text: string): string {
+  const line =
+    text
+      .trim()
+      .split(/\n\s*\n/)[0]
+      ?.replace(/\s*\n\s*/g, " ") ?? "";
+  return (/^.{8,}?[.!?](?=\s|$)/u.exec(line)?.[0] ?? line).slice(0, 200);
+}
+
 /** A problem in one line. */
 export function inOneLine(problem: Problem): string {
   return problem.hint ? `${sentence(problem.message)}; ${problem.hint}` : sentence(problem.message);
@@ -57,17 +67,18 @@ export function pretty(value: Json | undefined): string {
   return JSON.stringify(value, null, 2) ?? "";
 }
 
-/** Arguments in one short line: `path=/home/me depth=2`. */
-export function summary(value: Json | undefined): string {
-  if (value === null || typeof value !== "object" || Array.isArray(value)) return JSON.stringify(value) ?? "";
+/** Arguments for one short line, each for itself: `path=/home/me`, `depth=2`. */
+export function summary(value: Json | undefined): string[] {
+  if (value === null || typeof value !== "object" || Array.isArray(value))
+    return [oneLine(JSON.stringify(value) ?? "")];
   return Object.entries(value)
-    .map(([key, one]) => `${key}=${typeof one === "string" ? oneLine(one) : JSON.stringify(one)}`)
-    .join("  ")
-    .slice(0, 400);
+    .slice(0, 12)
+    .map(([key, one]) => `${key}=${oneLine(typeof one === "string" ? one : JSON.stringify(one))}`);
 }
 
 function oneLine(text: string): string {
-  return text.length > 160 ? `${text.slice(0, 160).replace(/\s+/g, " ")}…` : text.replace(/\s+/g, " ");
+  const line = text.slice(0, 160).replace(/[ \t\r\n]+/g, " ");
+  return text.length > 160 ? `${line}…` : line;
 }
 
 /** Whether this machine's keyboard has a command key. */
