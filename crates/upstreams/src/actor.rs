@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use evi_domain::{LogStream, StageKind, ToolDef, TransportSpec, UpstreamSpec};
+use evi_domain::{LogStream, StageKind, TransportSpec, UpstreamSpec};
 use rmcp::{
     RoleClient,
     model::{RequestId, SubscriptionFilter},
@@ -25,7 +25,7 @@ use crate::{
     board::Board,
     call::Link,
     connect::{Live, Ready, connect, list_fault},
-    discovery::{ListError, list_tools},
+    discovery::{ListError, Listed, list_tools},
     error::{Fault, Outlook},
     handshake::{Era, Lead},
     hub::Core,
@@ -117,7 +117,7 @@ impl Actor {
 
     async fn run_once(&mut self, spec: &UpstreamSpec) -> End {
         let mut live = Live::default();
-        self.board.begin();
+        self.board.begin_again();
         let ready = match self.start(spec, &mut live).await {
             Ok(ready) => ready,
             Err(end) => {
@@ -240,11 +240,11 @@ impl Actor {
                     let proven = std::mem::take(&mut proving);
                     match result {
                         Some(Ok(fresh)) => {
-                            if fresh != tools {
-                                tools = fresh;
+                            board.set_tools(&fresh);
+                            if fresh.tools != tools {
+                                tools = fresh.tools;
                                 core.publish(&board.name, tools.clone());
                             }
-                            board.set_tools(tools.len());
                         }
                         Some(Err(error)) if proven => {
                             return End::Lost(list_fault(error, host.as_deref(), live).await, None);
@@ -311,7 +311,7 @@ fn pause(crashes: u32) -> Duration {
 }
 
 /// `None` when it took too long.
-type Refresh = Pin<Box<dyn Future<Output = Option<Result<Vec<ToolDef>, ListError>>> + Send>>;
+type Refresh = Pin<Box<dyn Future<Output = Option<Result<Listed, ListError>>> + Send>>;
 
 fn refresh(
     peer: &Peer<RoleClient>,
@@ -327,7 +327,7 @@ fn refresh(
     })
 }
 
-async fn poll_refresh(refreshing: &mut Option<Refresh>) -> Option<Result<Vec<ToolDef>, ListError>> {
+async fn poll_refresh(refreshing: &mut Option<Refresh>) -> Option<Result<Listed, ListError>> {
     match refreshing {
         Some(future) => future.await,
         None => pending().await,

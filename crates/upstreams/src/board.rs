@@ -8,7 +8,7 @@ use std::{
 
 use evi_domain::{Failure, Stage, StageKind, StageState, UpstreamName, UpstreamState, UpstreamStatus};
 
-use crate::{call::Link, error::Fault, log::Log, pulse::Pulse};
+use crate::{call::Link, discovery::Listed, error::Fault, log::Log, pulse::Pulse};
 
 /// Lines of stderr that go with a failure.
 const STDERR_TAIL: usize = 20;
@@ -68,8 +68,11 @@ impl Board {
         self.state().status.clone()
     }
 
-    pub(crate) fn is_starting(&self) -> bool {
-        self.state().status.state == UpstreamState::Starting
+    /// Whether it is on its way and nothing is known of how that ends: one that failed and is tried again has its
+    /// last failure.
+    pub(crate) fn is_untried(&self) -> bool {
+        let state = self.state();
+        state.status.state == UpstreamState::Starting && state.status.failure.is_none()
     }
 
     /// The way in, while it is ready.
@@ -87,12 +90,17 @@ impl Board {
         }
     }
 
-    /// A new start.
+    /// A new start that somebody wants: what failed before is over.
     pub(crate) fn begin(&self) {
+        self.state().status.failure = None;
+        self.begin_again();
+    }
+
+    /// Another try. The last failure stays to be seen until this one ends.
+    pub(crate) fn begin_again(&self) {
         self.update(|state| {
             state.status.state = UpstreamState::Starting;
             state.status.stages = fresh_stages();
-            state.status.failure = None;
             state.status.tools = 0;
             state.status.server = None;
             state.status.protocol = None;
@@ -149,11 +157,11 @@ impl Board {
         });
     }
 
-    pub(crate) fn set_tools(&self, tools: usize) {
+    pub(crate) fn set_tools(&self, listed: &Listed) {
         self.update(|state| {
-            state.status.tools = tools;
+            state.status.tools = listed.tools.len();
             if let Some(stage) = stage_mut(state, StageKind::Discovery) {
-                stage.detail = Some(tool_count(tools));
+                stage.detail = Some(listed.detail());
             }
         });
     }

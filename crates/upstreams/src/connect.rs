@@ -18,7 +18,7 @@ use rmcp::{
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
-    board::{Board, Introduction, tool_count},
+    board::{Board, Introduction},
     call::sent_fault,
     discovery::{ListError, list_tools},
     error::Fault,
@@ -297,11 +297,12 @@ where
     let peer = service.peer().clone();
     // It would answer for a server that is dead.
     peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
-    let tools = match list_tools(&peer, &wire, &board.log).await {
-        Ok(tools) => tools,
+    let listed = match list_tools(&peer, &wire, &board.log).await {
+        Ok(listed) => listed,
         Err(error) => return Err(list_fault(error, host.as_deref(), live).await),
     };
-    board.stage_done(StageKind::Discovery, tool_count(tools.len()));
+    board.stage_done(StageKind::Discovery, listed.detail());
+    let tools = listed.tools;
     let introduction = Introduction { server, version, tools: tools.len() };
     Ok(Ready { peer, wire, host, tools, introduction, era, announces, tools_changed })
 }

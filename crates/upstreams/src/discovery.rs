@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
+    board::tool_count,
     log::Log,
     wire::{Mark, Wire},
 };
@@ -37,39 +38,58 @@ pub(crate) enum ListError {
     Answer(String),
 }
 
+/// A server's tools, and how many entries of its list are not among them.
+pub(crate) struct Listed {
+    pub(crate) tools: Vec<ToolDef>,
+    pub(crate) left_out: usize,
+}
+
+impl Listed {
+    /// `14 tools`, `4 tools, 2 left out (see its log)`.
+    pub(crate) fn detail(&self) -> String {
+        let count = tool_count(self.tools.len());
+        match self.left_out {
+            0 => count,
+            left_out => format!("{count}, {left_out} left out (see its log)"),
+        }
+    }
+}
+
 /// Lists every tool. Takes as long as the server does: bound it.
 pub(crate) async fn list_tools(
     peer: &Peer<RoleClient>,
     wire: &std::sync::Arc<Wire>,
     log: &Log,
-) -> Result<Vec<ToolDef>, ListError> {
-    let mut tools = Vec::new();
+) -> Result<Listed, ListError> {
+    let mut listed = Listed { tools: Vec::new(), left_out: 0 };
     let mut names = HashSet::new();
     let mut cursors = HashSet::new();
     let mut cursor = None;
     for _ in 0..PAGES {
-        let Some(page) = list_page(peer, wire, cursor).await? else { return Ok(tools) };
+        let Some(page) = list_page(peer, wire, cursor).await? else { return Ok(listed) };
         for tool in page.tools {
-            take(tool, &mut tools, &mut names, log);
+            take(tool, &mut listed, &mut names, log);
         }
-        if tools.len() > TOOLS {
-            tools.truncate(TOOLS);
+        if listed.tools.len() > TOOLS {
+            listed.left_out += listed.tools.len() - TOOLS;
+            listed.tools.truncate(TOOLS);
             warn(log, &format!("it lists more than {TOOLS} tools; the rest is left out"));
-            return Ok(tools);
+            return Ok(listed);
         }
-        let Some(next) = page.next.filter(|next| !next.is_empty()) else { return Ok(tools) };
+        let Some(next) = page.next.filter(|next| !next.is_empty()) else { return Ok(listed) };
         if !cursors.insert(next.clone()) {
             warn(log, "its list of tools repeats a page; the list ends there");
-            return Ok(tools);
+            return Ok(listed);
         }
         cursor = Some(next);
     }
     warn(log, &format!("its list of tools has more than {PAGES} pages; the rest is left out"));
-    Ok(tools)
+    Ok(listed)
 }
 
-fn take(tool: Value, tools: &mut Vec<ToolDef>, names: &mut HashSet<String>, log: &Log) {
+fn take(tool: Value, listed: &mut Listed, names: &mut HashSet<String>, log: &Log) {
     let Value::Object(mut json) = tool else {
+        listed.left_out += 1;
         warn(log, "an entry of its list of tools is not an object and is left out");
         return;
     };
@@ -78,11 +98,15 @@ fn take(tool: Value, tools: &mut Vec<ToolDef>, names: &mut HashSet<String>, log:
         json.insert("inputSchema".to_owned(), open_object());
     }
     match ToolDef::new(json).filter(|def| !def.name().is_empty()) {
-        None => warn(log, "a tool without a name is left out"),
+        None => {
+            listed.left_out += 1;
+            warn(log, "a tool without a name is left out");
+        }
         Some(def) if !names.insert(def.name().to_owned()) => {
+            listed.left_out += 1;
             warn(log, &format!("it lists the tool {} twice; the first one counts", def.name()));
         }
-        Some(def) => tools.push(def),
+        Some(def) => listed.tools.push(def),
     }
 }
 

@@ -289,14 +289,13 @@ impl Upstreams {
         }
     }
 
-    /// Waits until none is starting, at most `within`.
+    /// Waits until none is on its first way up, at most `within`: one that failed and is tried again is not waited for.
     pub async fn settled(&self, within: Duration) {
         let mut changed = self.changed();
         let waiting = async {
             loop {
                 changed.mark_unchanged();
-                let starting =
-                    lock(&self.inner.table).entries.values().any(|entry| entry.board.is_starting());
+                let starting = lock(&self.inner.table).entries.values().any(|entry| entry.board.is_untried());
                 if !starting || changed.changed().await.is_err() {
                     return;
                 }

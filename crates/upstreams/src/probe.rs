@@ -14,7 +14,6 @@ use rmcp::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
-    board::tool_count,
     discovery::{ListError, list_tools},
     error::Fault,
     handshake::{Broken, Lead, OnSilence, shake},
@@ -100,10 +99,10 @@ async fn run(
     let mut service = serve_directly(config, transport, Some(agreed.info));
     let listed = list_tools(service.peer(), wire, log).await;
     let _ = service.close_with_timeout(Duration::from_secs(1)).await;
-    let tools = listed.map_err(|error| match error {
+    let listed = listed.map_err(|error| match error {
         ListError::Answer(reason) => Fault::Discovery { reason },
         ListError::Transport(_) => Fault::ClosedOutput,
     })?;
-    done(&mut stages[2], tool_count(tools.len()), since);
+    done(&mut stages[2], listed.detail(), since);
     Ok(())
 }

@@ -63,6 +63,21 @@ async fn a_program_that_exits_at_once_shows_its_code_and_its_last_lines() {
 }
 
 #[tokio::test]
+async fn while_it_is_tried_again_the_last_failure_is_seen_and_nobody_waits_for_it() {
+    let house = house();
+    house.upstreams.apply(vec![server("a", &["exit"])]);
+    let again = house.wait("a", |s| s.state == UpstreamState::Starting && s.failure.is_some()).await;
+    assert_eq!(again.failure.unwrap().code, "exited");
+    house.upstreams.settled(crate::support::LONG).await;
+    house.upstreams.restart(&"a".into());
+    assert_eq!(
+        house.upstreams.status(&"a".into()).unwrap().failure,
+        None,
+        "a start that somebody wants is a new one"
+    );
+}
+
+#[tokio::test]
 async fn junk_and_silence_end_in_a_handshake_timeout_and_leave_no_process() {
     let house = house_with(Settings { start_limit: Duration::from_secs(3), ..Settings::default() });
     house.upstreams.apply(vec![server("hang", &["hang"]), server("junk", &["junk"])]);
@@ -125,6 +140,8 @@ async fn every_page_of_tools_is_read_and_a_repeated_one_ends_the_list() {
     let catalog = house.upstreams.catalog();
     assert_eq!(catalog.upstreams[&"d".into()][0].description(), Some("one"));
     assert!(house.log("d").contains("lists the tool x twice"));
+    let stages = house.upstreams.status(&"d".into()).unwrap().stages;
+    assert_eq!(stages[3].detail.as_deref(), Some("1 tool, 2 left out (see its log)"));
 }
 
 #[tokio::test]
