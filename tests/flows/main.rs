@@ -7,6 +7,7 @@ mod bad_servers;
 mod browser;
 mod chat;
 mod gateway;
+mod logs;
 mod old_home;
 mod plugins;
 mod policy;

@@ -415,7 +415,7 @@ async fn serve_guest(
     }
 }
 
-fn problem_of(error: &AppCallError) -> Problem {
+pub(crate) fn problem_of(error: &AppCallError) -> Problem {
     match error {
         AppCallError::Problem(value) => serde_json::from_value(value.clone()).unwrap_or_else(|_| {
             Problem::new(Code::Attach, "the owner of the home answered in words that are not known here")
@@ -424,7 +424,7 @@ fn problem_of(error: &AppCallError) -> Problem {
     }
 }
 
-fn attach_problem(error: &AttachError) -> Problem {
+pub(crate) fn attach_problem(error: &AttachError) -> Problem {
     let problem = Problem::new(Code::Attach, error.to_string());
     match error.hint() {
         Some(hint) => problem.hint(hint),

@@ -14,6 +14,7 @@ mod front;
 mod guard;
 mod launcher;
 pub mod logging;
+pub mod logs;
 mod parse;
 mod problem;
 mod remote;

@@ -53,6 +53,8 @@ pub enum Mcp {
     ListTools,
     /// Call a tool
     Call(Call),
+    /// Print what a server wrote: its stderr, and what is not the protocol
+    Logs(Logs),
     /// Serve tools, memories and prompts to another application
     Serve(Serve),
     /// Print the block that connects another application
@@ -139,6 +141,18 @@ pub struct Call {
     /// name=value, name:=json, or one JSON object
     pub arguments: Vec<String>,
     /// Print the whole result object as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Logs {
+    /// The server's name
+    pub name: String,
+    /// Go on with what it writes from now on
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Print each line as a JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -3,6 +3,7 @@
 
 mod args;
 mod edit;
+mod logs;
 mod output;
 mod plugin;
 mod serve;
@@ -50,6 +51,7 @@ async fn run(cli: Cli, home: Home) -> ExitCode {
             Mcp::Disable { name } => edit::switch(home, name, false).await,
             Mcp::ListTools => tools::list(home).await,
             Mcp::Call(call) => tools::call(home, call).await,
+            Mcp::Logs(args) => logs::logs(home, args).await,
             Mcp::Serve(serve) => serve::serve(home, serve).await,
             Mcp::ServeConfig(config) => serve::config(&home, &config),
         },

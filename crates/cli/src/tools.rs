@@ -85,9 +85,14 @@ fn report(row: &UpstreamRow) {
         None => eprintln!("error: {} is not ready", row.name),
     }
     for line in row.stderr.iter().rev().take(10).rev() {
-        eprintln!("  {}: {line}", row.name);
+        // A line may be as long as a server likes.
+        let line: String = line.chars().take(STDERR_SHOWN).collect();
+        eprintln!("  {}: {}", output::shown(&row.name), output::shown(&line));
     }
 }
+
+/// Characters of a line of a server's stderr.
+const STDERR_SHOWN: usize = 400;
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

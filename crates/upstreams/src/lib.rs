@@ -29,5 +29,6 @@ mod sse;
 mod wire;
 
 pub use hub::{Settings, Upstreams};
+pub use log::file_name as log_file_name;
 pub use path::{NotFound, resolve_command};
 pub use probe::{Probe, probe};

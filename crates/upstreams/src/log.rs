@@ -251,8 +251,8 @@ fn open(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// A file name for an upstream: readable, and different for different names.
-pub(crate) fn file_name(name: &str) -> String {
+/// The name of an upstream's log in the folder of logs: readable, and different for different names.
+pub fn file_name(name: &str) -> String {
     let safe: String = name
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' })
