@@ -453,3 +453,19 @@ async fn five_applications_that_start_at_once_share_one_server_over_two_deaths_o
     }
     assert_eq!(running(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i12_a_client_that_lists_once_right_at_the_start_sees_and_calls_what_was_there_last_time() {
+    let house = with_files();
+    let mut first = house.serves(&[]).await;
+    first.greets().await;
+    first.waits_for_tool("filesystem.list_directory").await;
+    first.leaves().await;
+
+    // The server itself takes seconds to come up; nothing is waited for here.
+    let mut client = house.serves(&[]).await;
+    client.greets().await;
+    assert_eq!(client.tools().await.len(), 20, "the first list is whole");
+    lists_the_folder(&mut client, &house).await;
+    assert_eq!(filesystem_servers(&house), 1);
+}
