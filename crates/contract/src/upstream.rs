@@ -26,12 +26,16 @@ pub enum UpstreamStateView {
     Invalid,
     /// On its way.
     Starting,
+    /// On its way, and downloads what it runs.
+    Installing,
     /// Answered a real request.
     Ready,
     /// A secret cannot be read.
     SecretLocked,
     /// Did not come up, or went away.
     Failed,
+    /// Went away again and again; a restart by hand is what is left.
+    Parked,
 }
 
 /// A step on the way to a usable server.

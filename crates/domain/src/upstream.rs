@@ -148,18 +148,22 @@ pub enum UpstreamState {
     Off,
     /// On its way; the stages tell how far.
     Starting,
+    /// On its way, and busy before its first answer: a program such as `npx` downloads what it runs.
+    Installing,
     /// Answered a real request.
     Ready,
     /// Cannot read a secret now.
     SecretLocked,
     /// Did not come up, or went away.
     Failed,
+    /// Went away again and again and is left alone until somebody restarts it.
+    Parked,
 }
 
 impl UpstreamState {
     /// Whether it may become ready without anybody doing anything.
     pub fn is_on_its_way(&self) -> bool {
-        matches!(self, Self::Starting)
+        matches!(self, Self::Starting | Self::Installing)
     }
 }
 
@@ -172,7 +176,7 @@ pub struct UpstreamStatus {
     pub state: UpstreamState,
     /// The steps, always in the order of [`StageKind`].
     pub stages: Vec<Stage>,
-    /// What failed, in `Failed` and `SecretLocked`.
+    /// What failed, in `Failed`, `Parked` and `SecretLocked`.
     pub failure: Option<Failure>,
     /// How many tools it has.
     pub tools: usize,

@@ -72,7 +72,7 @@ impl Board {
     /// last failure.
     pub(crate) fn is_untried(&self) -> bool {
         let state = self.state();
-        state.status.state == UpstreamState::Starting && state.status.failure.is_none()
+        state.status.state.is_on_its_way() && state.status.failure.is_none()
     }
 
     /// The way in, while it is ready.
@@ -86,6 +86,7 @@ impl Board {
         match (&state.status.failure, &state.status.state) {
             (Some(failure), _) => failure.message.clone(),
             (None, UpstreamState::Starting) => "it is still starting".to_owned(),
+            (None, UpstreamState::Installing) => "it is still being installed".to_owned(),
             _ => "it is not running".to_owned(),
         }
     }
@@ -137,6 +138,24 @@ impl Board {
         self.update(|state| state.status.pid = pid);
     }
 
+    /// While it is on its way: whether it downloads what it runs.
+    pub(crate) fn installs(&self, installing: bool) {
+        let (from, to) = if installing {
+            (UpstreamState::Starting, UpstreamState::Installing)
+        } else {
+            (UpstreamState::Installing, UpstreamState::Starting)
+        };
+        if self.state().status.state == from {
+            self.update(|state| state.status.state = to);
+        }
+    }
+
+    /// What stderr of this run says so far.
+    pub(crate) fn has_said_something(&self) -> bool {
+        let mark = self.state().mark;
+        !self.log.stderr_since(mark, 1).is_empty()
+    }
+
     /// The stage under way, if any.
     pub(crate) fn running_stage(&self) -> Option<StageKind> {
         self.state().status.stages.iter().find(|s| s.state == StageState::Running).map(|s| s.kind)
@@ -186,9 +205,13 @@ impl Board {
     pub(crate) fn failed(&self, fault: &Fault, was_ready: bool) {
         let failure = self.describe(fault, was_ready);
         self.log.push(evi_domain::LogStream::Evi, &failure.message);
-        let locked = matches!(fault, Fault::SecretLocked(_));
+        let shown = match fault {
+            Fault::SecretLocked(_) => UpstreamState::SecretLocked,
+            Fault::CrashLoop { .. } => UpstreamState::Parked,
+            _ => UpstreamState::Failed,
+        };
         self.update(|state| {
-            state.status.state = if locked { UpstreamState::SecretLocked } else { UpstreamState::Failed };
+            state.status.state = shown;
             state.status.failure = Some(failure);
             state.status.tools = 0;
             state.status.pid = None;

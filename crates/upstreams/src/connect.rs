@@ -3,7 +3,11 @@
 
 #![expect(deprecated, reason = "legacy servers still send log messages and ask for roots")]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use evi_domain::{LogStream, StageKind, ToolDef, UpstreamSpec};
 use rmcp::{
@@ -15,7 +19,10 @@ use rmcp::{
     service::{ClientCacheConfig, NotificationContext, RequestContext, RunningService, serve_directly},
     transport::Transport,
 };
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
 
 use crate::{
     board::{Board, Introduction},
@@ -28,7 +35,7 @@ use crate::{
     hub::Core,
     log::Log,
     pipe::Pipe,
-    process::{Process, Program},
+    process::{self, Process, Program},
     sse::{self, EventStream},
     wire::{Tap, Wire},
 };
@@ -39,6 +46,11 @@ const OVERLAP_AFTER: Duration = Duration::from_secs(3);
 const HTTP_PROBE: Duration = Duration::from_secs(10);
 /// All of a handshake over HTTP, where every message waits for its answer.
 const HTTP_HANDSHAKE: Duration = Duration::from_secs(30);
+/// How long a program that fetches what it runs may take before it shows as installing: with and without a word on
+/// stderr.
+const INSTALL_AFTER: Duration = Duration::from_secs(1);
+const INSTALL_SURELY: Duration = Duration::from_secs(5);
+const INSTALL_POLL: Duration = Duration::from_millis(200);
 /// How long a process may take to be seen to have ended once its output closed.
 const EXIT_LIMIT: Duration = Duration::from_secs(1);
 /// How long rmcp may take to close; over HTTP it sends a DELETE.
@@ -171,14 +183,20 @@ async fn connect_process(
         let wire = Wire::new();
         let pipe = Pipe::new(stdout, stdin, Arc::clone(&wire), board.log.clone());
         let mut transport = Tap::new(pipe, Arc::clone(&wire));
-        let initialize_sent =
-            match shake(&mut transport, lead, &core.me(), OnSilence::Overlap(OVERLAP_AFTER), || ()).await {
-                Ok(agreed) => return settle(core, board, transport, wire, agreed, None, live).await,
-                Err(Broken::Fault(fault)) => return Err(fault),
-                Err(Broken::Closed { initialize_sent }) => initialize_sent,
-                // A process that never read anything may have died of its own; so may one that read the probe.
-                Err(Broken::Send(_) | Broken::Silent) => false,
-            };
+        let me = core.me();
+        let silence = OnSilence::Overlap(OVERLAP_AFTER);
+        let shaking = shake(&mut transport, lead, &me, silence, || board.installs(false));
+        let shaken = tokio::select! {
+            shaken = shaking => shaken,
+            never = watch_install(board, &program.command) => match never {},
+        };
+        let initialize_sent = match shaken {
+            Ok(agreed) => return settle(core, board, transport, wire, agreed, None, live).await,
+            Err(Broken::Fault(fault)) => return Err(fault),
+            Err(Broken::Closed { initialize_sent }) => initialize_sent,
+            // A process that never read anything may have died of its own; so may one that read the probe.
+            Err(Broken::Send(_) | Broken::Silent) => false,
+        };
         drop(transport);
         let status = process.end_within(EXIT_LIMIT).await;
         process.stop().await;
@@ -193,6 +211,20 @@ async fn connect_process(
         );
         board.stage_runs(StageKind::Started);
     }
+}
+
+/// Shows that a program which fetches what it runs is at it: it writes to stderr, or takes long, before it answers.
+async fn watch_install(board: &Board, command: &str) -> Infallible {
+    if process::fetches_first(command) {
+        let begun = Instant::now();
+        // A server that is there already says hello on stderr, too, and answers soon.
+        sleep(INSTALL_AFTER).await;
+        while !board.has_said_something() && begun.elapsed() < INSTALL_SURELY {
+            sleep(INSTALL_POLL).await;
+        }
+        board.installs(true);
+    }
+    std::future::pending().await
 }
 
 async fn connect_http(

@@ -170,7 +170,7 @@ export type UpstreamRef = {
  * Its name.
  */
 name: string, };
-export type UpstreamStateView = "off" | "mcp_off" | "blocked" | "invalid" | "starting" | "ready" | "secret_locked" | "failed";
+export type UpstreamStateView = "off" | "mcp_off" | "blocked" | "invalid" | "starting" | "installing" | "ready" | "secret_locked" | "failed" | "parked";
 export type StageView = { 
 /**
  * `saved`, `started`, `handshake`, `discovery`.

@@ -9,9 +9,11 @@ export const stateWords: Record<UpstreamStateView, { tone: Tone; word: string }>
   blocked: { tone: "warn", word: "Not allowed" },
   invalid: { tone: "danger", word: "Not readable" },
   starting: { tone: "busy", word: "Starting" },
+  installing: { tone: "busy", word: "Installing" },
   ready: { tone: "ok", word: "Ready" },
   secret_locked: { tone: "warn", word: "Secret locked" },
   failed: { tone: "danger", word: "Failed" },
+  parked: { tone: "danger", word: "Keeps crashing" },
 };
 
 /** Names of the steps on the way to a usable server. */
@@ -27,5 +29,5 @@ export const transportWords: Record<string, string> = { stdio: "stdio", http: "H
 
 /** Whether a server needs the person. */
 export function needsHelp(row: UpstreamRow): boolean {
-  return ["blocked", "invalid", "secret_locked", "failed"].includes(row.state);
+  return ["blocked", "invalid", "secret_locked", "failed", "parked"].includes(row.state);
 }

@@ -42,6 +42,14 @@ pub fn rows(app: &App) -> Vec<UpstreamRow> {
 pub fn not_ready(name: &str, state: UpstreamStateView) -> Problem {
     match state {
         UpstreamStateView::Starting => Problem::new(Code::Unavailable, format!("{name} is starting")),
+        UpstreamStateView::Installing => {
+            Problem::new(Code::Unavailable, format!("{name} is being downloaded"))
+                .hint("its log tells how far it is")
+        }
+        UpstreamStateView::Parked => {
+            Problem::new(Code::Unavailable, format!("{name} stopped again and again and is left alone"))
+                .hint("look at its log, then restart it")
+        }
         UpstreamStateView::Blocked => {
             Problem::new(Code::Forbidden, format!("{name} is left out by [tools] mcp_allow"))
                 .hint("add it to mcp_allow in config.toml, or empty that list")
@@ -122,9 +130,11 @@ fn row(app: &App, entry: &UpstreamEntry) -> UpstreamRow {
     };
     row.stages = status.stages.iter().map(stage_view).collect();
     if let Some(failure) = &status.failure {
+        UpstreamState::Installing => UpstreamStateView::Installing,
         row.problem = Some(problem::failure(failure));
         row.failure = Some(failure.code.clone());
         row.stderr = failure.stderr.iter().map(|l| app.redactor.redact(l).into_owned()).collect();
+        UpstreamState::Parked => UpstreamStateView::Parked,
     }
     row.tools = status.tools;
     row.server = status.server.map(|(name, version)| format!("{name} {version}").trim().to_owned());

@@ -96,8 +96,9 @@ async fn i27_a_crash_loop_is_left_alone_until_somebody_restarts_it() {
     let house = house_with(Settings { log_dir: Some(folder.path().join("logs")), ..Settings::default() });
     house.run(server("a", &["exit"])).await;
     let status = house.wait("a", |s| s.failure.as_ref().is_some_and(|f| f.code == "crash_loop")).await;
-    assert_eq!(status.state, UpstreamState::Failed);
+    assert_eq!(status.state, UpstreamState::Parked);
     let failure = status.failure.unwrap();
+    assert!(failure.hint.as_ref().unwrap().contains("restart it by hand"), "{failure:?}");
     assert!(failure.message.contains("5 times") && failure.message.contains("code 2"), "{}", failure.message);
     assert_eq!(failure.stderr, ["first line", "no API key"]);
     house.upstreams.restart(&"a".into());

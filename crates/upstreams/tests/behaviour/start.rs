@@ -93,6 +93,27 @@ async fn junk_and_silence_end_in_a_handshake_timeout_and_leave_no_process() {
 }
 
 #[tokio::test]
+async fn i60_a_first_run_that_downloads_shows_as_installing_with_its_stderr() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (npx, gate) = (folder.path().join("npx"), folder.path().join("gate"));
+    let script = "#!/bin/sh\necho 'fetching the package' >&2\nwhile [ ! -e \"$1\" ]; do sleep 0.05; done\nexec python3 \"$2\" plain\n";
+    std::fs::write(&npx, script).unwrap();
+    std::fs::set_permissions(&npx, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let house = house_with(Settings { start_limit: Duration::from_secs(6), ..Settings::default() });
+    let args = vec![gate.to_str().unwrap().to_owned(), crate::support::fixture("server.py")];
+    house.upstreams.apply(vec![command("a", npx.to_str().unwrap(), args)]);
+    let status = house.wait("a", |s| s.state == UpstreamState::Installing).await;
+    assert_eq!((status.stages[1].state, status.stages[2].state), (StageState::Done, StageState::Running));
+    assert!(house.log("a").contains("Stderr fetching the package"));
+    let arguments = crate::support::raw("{}");
+    let early = house.upstreams.call(&"a".into(), "echo", &arguments, &Default::default()).await.unwrap_err();
+    assert!(early.to_string().contains("being installed"), "{early}");
+    std::fs::write(&gate, "").unwrap();
+    house.wait("a", |s| s.state == UpstreamState::Ready).await;
+}
+
+#[tokio::test]
 async fn i36_any_known_version_is_accepted_and_others_are_refused_by_name() {
     let house = house();
     let status = house.ready(server("a", &["version", "2024-11-05"])).await;
