@@ -51,7 +51,6 @@ test("every page with a server is accessible in both themes, fits 360 px and 200
   test.setTimeout(180_000);
   await open(page, evi);
   await addServer(page, evi.filesystem, "filesystem");
-  await page.getByRole("button", { name: "Understood" }).click();
   const places: [string, () => Promise<void>][] = [
     ["#/servers", () => expect(page.getByText("Choose a server")).toBeAttached()],
     ["#/servers/filesystem", () => expect(stage(page, "discovery", "done")).toBeVisible()],

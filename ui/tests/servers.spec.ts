@@ -1,7 +1,27 @@
 // Servers: adding one by pasting, its steps, what fails and what helps, changing, renaming and removing it.
+import type { Page } from "@playwright/test";
+
 import { addServer, expect, go, open, serverRow, stage, test } from "./support/evi";
 
 const PASTE = "Paste a command, an address or a settings block";
+
+/** Notes what stands in the page from now on, even for a moment, and matches. */
+async function hearing(page: Page, what: RegExp): Promise<() => Promise<string[]>> {
+  const heard = await page.evaluateHandle((source) => {
+    const found: string[] = [];
+    const look = () => {
+      const match = new RegExp(source).exec(document.body.innerText);
+      if (match) found.push(match[0]);
+    };
+    new MutationObserver(look).observe(document.body, {
+      childList: true,
+      characterData: true,
+      subtree: true,
+    });
+    return found;
+  }, what.source);
+  return () => heard.jsonValue();
+}
 
 test("a pasted command is split, saved, and its steps show result and time", async ({ page, evi }) => {
   await open(page, evi);
@@ -21,6 +41,7 @@ test("a pasted command is split, saved, and its steps show result and time", asy
   await page.getByLabel(PASTE).fill(evi.filesystem);
   await expect(page.getByLabel("Command", { exact: true })).toHaveValue("node");
   await page.getByLabel("Name", { exact: true }).fill("filesystem");
+  const contradictions = await hearing(page, /switched off as a whole|Servers off/);
   await page.keyboard.press("Control+Enter");
 
   for (const kind of ["saved", "started", "handshake", "discovery"]) {
@@ -30,6 +51,11 @@ test("a pasted command is split, saved, and its steps show result and time", asy
   await expect(stage(page, "discovery", "done")).toContainText("14 tools");
   await expect(stage(page, "discovery", "done")).toContainText(/\d (ms|s)/);
   await expect(page.getByText("eVi starts servers from now on")).toBeVisible();
+  await page.getByRole("tab", { name: "Log" }).click();
+  await page.getByRole("tab", { name: "Overview" }).click();
+  await expect(stage(page, "discovery", "done")).toBeVisible();
+  await expect(page.getByText("eVi starts servers from now on")).toBeHidden();
+  expect(await contradictions()).toEqual([]);
   await expect(serverRow(page, "filesystem")).toContainText("Ready");
   await expect(serverRow(page, "filesystem")).toContainText("14 tools");
   expect(await evi.run("mcp", "list-servers")).toContain(`on  filesystem — ${evi.filesystem}`);

@@ -26,8 +26,8 @@ class Entry<C extends Command> {
   users = 0;
   stale = true;
   #text = "";
-  #running = false;
-  #again = false;
+  #running: Promise<void> | undefined;
+  #again: Promise<void> | undefined;
   #last = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -55,12 +55,20 @@ class Entry<C extends Command> {
     }, wait);
   }
 
+  /** Ends when an answer is there that was asked for after this was called. */
   async fetch(): Promise<void> {
     if (this.#running) {
-      this.#again = true;
-      return;
+      this.#again ??= this.#running.then(() => {
+        this.#again = undefined;
+        return this.fetch();
+      });
+      return this.#again;
     }
-    this.#running = true;
+    this.#running = this.#fetch();
+    await this.#running;
+  }
+
+  async #fetch(): Promise<void> {
     this.stale = false;
     const slow = setTimeout(() => (this.slow = this.data === undefined), SLOW_MS);
     try {
@@ -77,12 +85,8 @@ class Entry<C extends Command> {
     } finally {
       clearTimeout(slow);
       this.slow = false;
-      this.#running = false;
+      this.#running = undefined;
       this.#last = Date.now();
-      if (this.#again) {
-        this.#again = false;
-        void this.fetch();
-      }
     }
   }
 }
