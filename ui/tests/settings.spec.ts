@@ -7,17 +7,34 @@ test("an endpoint is entered, its models are listed and one is taken", async ({ 
   try {
     await open(page, evi, "#/settings");
     await page.getByLabel("Base URL").fill(model.address);
-    await page.getByRole("button", { name: "Save", exact: true }).click();
-    await expect(page.getByRole("button", { name: "Save", exact: true })).toBeDisabled();
     await page.getByRole("button", { name: "List its models" }).click();
     await page.getByLabel("Models of the endpoint").click();
     await page.getByRole("option", { name: "small" }).click();
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await expect.poll(() => evi.read("config.toml")).toContain(`model = "small"`);
     expect(await evi.read("config.toml")).toContain(model.address);
+
+    // One button for all three; the key is not shown and not in the file.
+    await page.getByLabel("Key", { exact: true }).fill("sk-of-mine");
+    await page.getByLabel("Model", { exact: true }).fill("large");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await expect(page.getByText("A key is in the keychain")).toBeVisible();
+    await expect.poll(() => evi.read("config.toml")).toContain(`model = "large"`);
+    expect(await evi.read("config.toml")).not.toContain("sk-of-mine");
+    await expect(page.getByRole("button", { name: "Save", exact: true })).toBeDisabled();
   } finally {
     model.stop();
   }
+});
+
+test("what runs without a question lists only what does", async ({ page, place }) => {
+  await place.write("config.toml", `[auto]\nauto_approve = ["fs", "code", "memory", "shell"]\n`);
+  await place.start();
+  await open(page, place, "#/settings");
+  const rules = page.getByRole("region", { name: "Calls without a question" });
+  await expect(rules.getByText(/^All of/).locator("..")).toContainText("memory");
+  await expect(rules.getByText(/^All of/).locator("..")).not.toContainText(/code|shell|fs/);
+  await expect(rules.getByText(/^Reading only/).locator("..")).toContainText(/fs/);
 });
 
 test("looking for a model on this machine says what it found, or what to start", async ({ page, evi }) => {
