@@ -1,5 +1,5 @@
 // Every action of the page with its name and shortcut: the keyboard, the palette and the list of shortcuts come from here.
-import { go, href } from "./lib/router.svelte";
+import { again, go, href } from "./lib/router.svelte";
 
 /** An action that is there on every page. */
 export interface Action {
@@ -33,7 +33,13 @@ export interface Stage {
 export function makeActions(stage: Stage): Action[] {
   return [
     { id: "go.chat", label: "Chat", group: "Go to", shortcut: "mod+1", act: () => go(href("chat")) },
-    { id: "go.servers", label: "Servers", group: "Go to", shortcut: "mod+2", act: () => go(href("servers")) },
+    {
+      id: "go.servers",
+      label: "Servers",
+      group: "Go to",
+      shortcut: "mod+2",
+      act: () => go(again("servers")),
+    },
     { id: "go.tools", label: "Tools", group: "Go to", shortcut: "mod+3", act: () => go(href("tools")) },
     { id: "go.gateway", label: "Gateway", group: "Go to", shortcut: "mod+4", act: () => go(href("gateway")) },
     {

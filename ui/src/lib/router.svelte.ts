@@ -31,7 +31,10 @@ function parse(hash: string): Place {
 }
 
 const state = $state<{ place: Place }>({ place: parse(location.hash) });
-addEventListener("hashchange", () => (state.place = parse(location.hash)));
+addEventListener("hashchange", () => {
+  state.place = parse(location.hash);
+  arrived();
+});
 
 /** Where the page is now. */
 export const route = {
@@ -46,6 +49,17 @@ export const route = {
   },
 };
 
+/** The server that was open last. */
+let lastServer = $state(state.place.section === "servers" ? state.place.name : undefined);
+function arrived() {
+  if (state.place.section === "servers" && !state.place.options.has("add")) lastServer = state.place.name;
+}
+
+/** The address of a section as it was left. */
+export function again(section: Section): string {
+  return href(section, section === "servers" ? lastServer : undefined);
+}
+
 /** The address of a place. */
 export function href(section: Section, name?: string, options?: Record<string, string>): string {
   const search = options ? `?${new URLSearchParams(options)}` : "";
@@ -58,5 +72,6 @@ export function go(address: string, replace = false): void {
   if (replace) {
     history.replaceState(null, "", address);
     state.place = parse(address);
+    arrived();
   } else location.hash = address;
 }

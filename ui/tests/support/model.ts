@@ -6,6 +6,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 export type Reply =
   | { says: string }
   | { calls: string; with: unknown }
+  /** An error with this status. */
+  | { refuses: number }
   /** A beginning, and nothing more until the reader hangs up. */
   | { begins: string };
 
@@ -59,6 +61,11 @@ export class Model {
     for await (const part of request) body += String(part);
     this.requests.push(JSON.parse(body) as Model["requests"][number]);
     const reply = this.#replies.shift() ?? { says: "I have nothing more to say." };
+    if ("refuses" in reply) {
+      response.writeHead(reply.refuses, { "content-type": "application/json" });
+      response.end(JSON.stringify({ error: { message: "that key is not known here" } }));
+      return;
+    }
     response.setHeader("content-type", "text/event-stream");
     const send = (delta: unknown, finish_reason: string | null = null) =>
       response.write(

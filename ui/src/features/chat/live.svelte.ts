@@ -1,4 +1,6 @@
 // What has been streamed in each chat and is not in `chat_get` yet. `chat_get` is the truth; this is thrown away when it catches up.
+import { SvelteMap } from "svelte/reactivity";
+
 import { onTurn } from "../../api/api.svelte";
 import type { CallRow, ChatView, MessageView, TurnEventView } from "../../contract/contract";
 import { announce } from "../../lib/live.svelte";
@@ -109,6 +111,27 @@ export function growing(view: ChatView): MessageView | undefined {
   return view.running && last?.role === "assistant" && last.calls.length === 0 && !last.ended
     ? last
     : undefined;
+}
+
+/** Whether what was said is the person's own call of a tool. */
+export function byPerson(text: string): boolean {
+  return /^\/call(\s|$)/.test(text);
+}
+
+/** How long calls waited for the person, as far as this page saw it. */
+const waits = new SvelteMap<string, { since: number | undefined; ms: number }>();
+
+/** Takes down whether a call waits now. */
+export function noteWait(call: string, waiting: boolean): void {
+  const known = waits.get(call);
+  if (waiting && known?.since === undefined) waits.set(call, { since: Date.now(), ms: known?.ms ?? 0 });
+  else if (!waiting && known?.since !== undefined)
+    waits.set(call, { since: undefined, ms: known.ms + Date.now() - known.since });
+}
+
+/** How long the call itself took, without the wait for an answer. */
+export function ranFor(call: CallRow): number | undefined {
+  return call.took_ms === undefined ? undefined : Math.max(0, call.took_ms - (waits.get(call.call)?.ms ?? 0));
 }
 
 const streams = new Map<string, Live>();
