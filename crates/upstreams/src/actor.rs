@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     board::Board,
-    call::Link,
+    call::{HARD_LIMIT, Link},
     connect::{Live, Ready, connect, list_fault},
     discovery::{ListError, Listed, list_tools},
     error::{Fault, Outlook},
@@ -40,8 +40,6 @@ const TURN_LIMIT: Duration = Duration::from_secs(15);
 const FETCH_FACTOR: u32 = 3;
 /// How long a refreshed list of tools may take.
 const REFRESH_LIMIT: Duration = Duration::from_secs(30);
-/// How long a server that is under suspicion may take to prove that it is well.
-const CHECK_LIMIT: Duration = Duration::from_secs(10);
 /// Announcements of changed tools often come in bunches.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// A run at least this long was no crash at once.
@@ -198,8 +196,10 @@ impl Actor {
     async fn serve(&mut self, ready: Ready, live: &mut Live) -> End {
         let Ready { peer, wire, host, tools, introduction, era, announces, tools_changed } = ready;
         let Self { core, board, orders, notes, note_sender, cancel, .. } = self;
-        let link = Link::new(peer.clone(), Arc::clone(&wire), host.clone(), note_sender.clone());
-        board.open(Arc::new(link));
+        let mut wakes = core.health.wakes();
+        let limit = core.settings.check_limit;
+        let link = Arc::new(Link::new(peer.clone(), Arc::clone(&wire), host.clone(), note_sender.clone()));
+        board.open(Arc::clone(&link));
         core.publish(&board.name, tools.clone());
         board.ready(introduction);
         let mut tools = tools;
@@ -226,9 +226,19 @@ impl Actor {
                     Note::Suspect(fault @ Fault::SessionExpired) => return End::Lost(fault, None),
                     Note::Suspect(_) => {
                         proving = true;
-                        refreshing = Some(refresh(&peer, &wire, board, CHECK_LIMIT, Duration::ZERO));
+                        refreshing = Some(refresh(&peer, &wire, board, limit, Duration::ZERO));
                     }
                 },
+                Ok(()) = wakes.changed(), if !proving => {
+                    proving = true;
+                    let asking = refresh(&peer, &wire, board, limit, Duration::ZERO);
+                    let (core, link) = (Arc::clone(core), Arc::clone(&link));
+                    refreshing = Some(Box::pin(async move {
+                        // A server that does one thing at a time answers only after its call, which has its own limit.
+                        link.drain(HARD_LIMIT).await;
+                        core.health.in_turn(asking).await
+                    }));
+                }
                 Some(_) = cancels.join_next(), if !cancels.is_empty() => {}
                 () = wire.ended.cancelled() => return End::Lost(ended(live, host.as_deref()).await, None),
                 status = process_end(live) => return End::Lost(Fault::Exited { status }, None),
@@ -250,7 +260,7 @@ impl Actor {
                             return End::Lost(list_fault(error, host.as_deref(), live).await, None);
                         }
                         None if proven => {
-                            let fault = host.map_or(Fault::DiscoveryTimeout { after: CHECK_LIMIT }, |host| Fault::TimedOut { host });
+                            let fault = host.map_or(Fault::Unresponsive { after: limit }, |host| Fault::TimedOut { host });
                             return End::Lost(fault, None);
                         }
                         Some(Err(ListError::Answer(reason))) => {
@@ -268,10 +278,13 @@ impl Actor {
 
     /// After a failure: until the pause is over (`None`), or somebody wants something.
     async fn wait(&mut self, pause: Option<Duration>) -> Option<End> {
-        let Self { orders, cancel, .. } = self;
+        let Self { core, orders, cancel, .. } = self;
+        let mut wakes = core.health.wakes();
         tokio::select! {
             biased;
             end = told(orders, cancel) => Some(end),
+            // What was out of reach before the machine slept may be there now.
+            Ok(()) = wakes.changed(), if pause.is_some() => None,
             () = async { match pause { Some(pause) => sleep(pause).await, None => pending().await } } => None,
         }
     }

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// However much progress a call reports, it ends here.
-const HARD_LIMIT: Duration = Duration::from_secs(30 * 60);
+pub(crate) const HARD_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How long telling the server about a cancel may take.
 const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 /// How long to wait for the reason of a connection that just ended.

@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     HandshakeTimeout { after: Duration, noise: bool },
     #[error("it did not list its tools within {} s", after.as_secs())]
     DiscoveryTimeout { after: Duration },
+    #[error("it did not answer within {} s", after.as_secs())]
+    Unresponsive { after: Duration },
     #[error("it was not reached within {} s", after.as_secs())]
     StartTimeout { after: Duration },
     #[error("it speaks protocol version {version}, which eVi does not know")]
@@ -95,6 +97,7 @@ impl Fault {
             Self::HandshakeTimeout { .. } => "handshake_timeout",
             Self::DiscoveryTimeout { .. } => "discovery_timeout",
             Self::StartTimeout { .. } => "start_timeout",
+            Self::Unresponsive { .. } => "unresponsive",
             Self::UnsupportedVersion { .. } => "unsupported_version",
             Self::Rejected { .. } => "rejected",
             Self::Discovery { .. } => "discovery_failed",
@@ -143,6 +146,7 @@ impl Fault {
             | Self::HandshakeTimeout { .. }
             | Self::DiscoveryTimeout { .. }
             | Self::StartTimeout { .. }
+            | Self::Unresponsive { .. }
             | Self::Spawn { .. } => Outlook::Crash,
             Self::Refused { .. }
             | Self::HostNotFound { .. }
@@ -182,6 +186,7 @@ impl Fault {
             Self::DiscoveryTimeout { .. } | Self::StartTimeout { .. } => {
                 "look at its log, then restart it".to_owned()
             }
+            Self::Unresponsive { .. } => "it is restarted by itself".to_owned(),
             Self::UnsupportedVersion { .. } => "update the server, or eVi".to_owned(),
             Self::Rejected { .. } | Self::Discovery { .. } => "look at the log of the server".to_owned(),
             Self::ReferenceMissing(ReferenceError::EnvUnset(name)) => {

@@ -28,6 +28,7 @@ use crate::{
     actor::Actor,
     board::Board,
     call,
+    health::Health,
     leftovers::Leftovers,
     log::{FileQueue, Log, file_name},
     pulse::Pulse,
@@ -50,6 +51,8 @@ pub struct Settings {
     pub start_limit: Duration,
     /// How long a call may take; starts again with each progress that the server reports.
     pub call_limit: Duration,
+    /// How long a server may take to show after a pause that it is still there.
+    pub check_limit: Duration,
     /// How many may start at once.
     pub max_starts: usize,
     /// What we call ourselves.
@@ -65,6 +68,7 @@ impl Default for Settings {
             leftovers: None,
             start_limit: Duration::from_secs(60),
             call_limit: Duration::from_secs(120),
+            check_limit: Duration::from_secs(10),
             max_starts: 4,
             client_name: "evi".to_owned(),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -78,6 +82,7 @@ pub(crate) struct Core {
     pub(crate) secrets: Arc<dyn SecretStore>,
     pub(crate) starts: Semaphore,
     pub(crate) leftovers: Arc<Leftovers>,
+    pub(crate) health: Health,
     cache: Arc<dyn CatalogCache>,
     pulse: Pulse,
     catalog: Mutex<Arc<Catalog>>,
@@ -172,6 +177,7 @@ impl Upstreams {
         let core = Core {
             starts: Semaphore::new(settings.max_starts.max(1)),
             leftovers: Leftovers::open(settings.leftovers.clone()),
+            health: Health::new(),
             settings,
             secrets,
             cache,
@@ -179,10 +185,13 @@ impl Upstreams {
             catalog: Mutex::default(),
             catalog_count: watch::Sender::new(0),
         };
+        let core = Arc::new(core);
         let tasks = TaskTracker::new();
+        let (watching, over) = (Arc::clone(&core), cancel.clone());
+        tasks.spawn(async move { over.run_until_cancelled(watching.health.watch()).await });
         tasks.spawn(Arc::clone(&core.leftovers).reap());
         let inner = Inner {
-            core: Arc::new(core),
+            core,
             table: Mutex::default(),
             tasks,
             runtime: Handle::current(),
@@ -287,6 +296,12 @@ impl Upstreams {
         if let Some(entry) = lock(&self.inner.table).entries.get(name) {
             entry.order(None);
         }
+    }
+
+    /// Asks every server that is ready whether it still is, as after a pause of the machine, and tries those again at
+    /// once that wait for their next try. One that does not answer is restarted. Returns at once.
+    pub fn check(&self) {
+        self.inner.core.health.wake();
     }
 
     /// Waits until none is on its first way up, at most `within`: one that failed and is tried again is not waited for.

@@ -14,6 +14,7 @@ mod discovery;
 mod error;
 mod expand;
 mod handshake;
+mod health;
 mod http;
 mod hub;
 mod leftovers;

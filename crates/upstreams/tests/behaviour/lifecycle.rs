@@ -111,6 +111,35 @@ async fn i27_a_crash_loop_is_left_alone_until_somebody_restarts_it() {
 }
 
 #[tokio::test]
+async fn i20_a_server_that_hangs_after_a_pause_is_found_out_and_replaced_and_others_are_left_alone() {
+    let house = house_with(Settings { check_limit: Duration::from_secs(2), ..Settings::default() });
+    house.upstreams.apply(vec![server("a", &["plain"]), server("b", &["plain"])]);
+    let pid = house.wait("a", |s| s.state == UpstreamState::Ready).await.pid.unwrap();
+    let other = house.wait("b", |s| s.state == UpstreamState::Ready).await.pid;
+    let stop = std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap();
+    assert!(stop.success());
+    house.upstreams.check();
+    let again = house.wait("a", |s| s.state == UpstreamState::Ready && s.pid != Some(pid)).await;
+    assert_ne!(again.pid, Some(pid));
+    assert!(!alive(pid));
+    assert!(house.log("a").contains("stopped: it did not answer within 2 s"), "{}", house.log("a"));
+    house.upstreams.call(&"a".into(), "echo", &raw("{}"), &CallContext::default()).await.unwrap();
+    assert_eq!(house.upstreams.status(&"b".into()).unwrap().pid, other);
+}
+
+#[tokio::test]
+async fn i20_a_check_waits_for_the_call_that_runs() {
+    let house = house_with(Settings { check_limit: Duration::from_millis(200), ..Settings::default() });
+    let pid = house.ready(server("a", &["plain"])).await.pid;
+    let context = CallContext::default();
+    let (name, arguments) = ("a".into(), raw(r#"{"seconds": 4}"#));
+    let call = house.upstreams.call(&name, "block", &arguments, &context);
+    let (result, ()) = tokio::join!(call, async { house.upstreams.check() });
+    assert_eq!(result.unwrap().to_model_text(), "done");
+    assert_eq!(house.upstreams.status(&"a".into()).unwrap().pid, pid);
+}
+
+#[tokio::test]
 async fn i11_no_more_start_at_once_than_allowed_and_all_come_up() {
     let house = house_with(Settings { max_starts: 2, ..Settings::default() });
     house.upstreams.apply((0..8).map(|n| server(&format!("s{n}"), &["plain"])).collect());
