@@ -7,6 +7,7 @@ mod bad_servers;
 mod browser;
 mod chat;
 mod gateway;
+mod json_output;
 mod logs;
 mod old_home;
 mod plugins;

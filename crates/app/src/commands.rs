@@ -5,7 +5,7 @@ mod gateway;
 pub(crate) mod plugin;
 mod settings;
 mod tool;
-mod upstream;
+pub(crate) mod upstream;
 
 use evi_contract::*;
 

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{App, Options, Servers, Shell, remote};
+use crate::{App, Home, Options, Servers, Shell, remote};
 
 /// How long a shell waits to own the home or to reach its owner: an owner that hands over first drains its calls.
 const ENTER: Duration = Duration::from_secs(30);
@@ -351,6 +351,19 @@ impl Front {
     }
 }
 
+/// Whoever runs the home now, for a command that only looks and takes nothing over; `None` when nobody does.
+///
+/// # Errors
+/// It could not be reached.
+pub(crate) async fn owner(home: &Home) -> Result<Option<AppClient>, Problem> {
+    let hello = Hello::new(Kind::App, Shell::Command.rank(), Exposure::default());
+    match Place::new(home.run()).connect(hello).await {
+        Ok(connection) => Ok(Some(AppClient::new(connection))),
+        Err(AttachError::NoOwner) => Ok(None),
+        Err(error) => Err(attach_problem(&error)),
+    }
+}
+
 /// Counts a command that runs.
 struct Busy<'a>(&'a watch::Sender<usize>);
 
@@ -424,7 +437,7 @@ pub(crate) fn problem_of(error: &AppCallError) -> Problem {
     }
 }
 
-pub(crate) fn attach_problem(error: &AttachError) -> Problem {
+fn attach_problem(error: &AttachError) -> Problem {
     let problem = Problem::new(Code::Attach, error.to_string());
     match error.hint() {
         Some(hint) => problem.hint(hint),

@@ -15,6 +15,7 @@ mod guard;
 mod launcher;
 pub mod logging;
 pub mod logs;
+pub mod look;
 mod parse;
 mod problem;
 mod remote;
@@ -461,11 +462,6 @@ impl App {
 /// Reads the configuration of a home and writes nothing, not even its folder.
 pub fn read_config(home: &Home) -> (evi_domain::Config, Vec<evi_domain::ConfigProblem>) {
     ConfigStore::open(home.clone()).load()
-}
-
-/// Every plugin of a home with what it brings, without starting anything.
-pub fn read_plugins(home: &Home) -> Vec<evi_contract::PluginRow> {
-    commands::plugin::rows(home, &read_config(home).0)
 }
 
 /// Checks what `evi mcp serve` was told to expose, before anything is started.

@@ -8,9 +8,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use evi_attach::{AppClient, AttachError, Hello, Kind, Place, Rank};
+use evi_attach::AppClient;
 use evi_contract::{Code, LogLineView, Problem, UpstreamLog};
-use evi_domain::Exposure;
 use evi_store::Home;
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -66,12 +65,10 @@ impl LogReader {
         if !known {
             return Err(Problem::new(Code::NotFound, format!("no such server: {name}")));
         }
-        let hello = Hello::new(Kind::App, Rank::Command, Exposure::default());
         let mut reader =
             Self { source: Source::File(Tail::of(&home, name)), home: home.clone(), name: name.to_owned() };
-        match Place::new(home.run()).connect(hello).await {
-            Ok(connection) => {
-                let client = AppClient::new(connection);
+        match front::owner(&home).await? {
+            Some(client) => {
                 let events = client.events();
                 let mut ring = Ring { client, events, seen: Vec::new() };
                 let lines = ring.read(name).await?;
@@ -80,12 +77,11 @@ impl LogReader {
                 let lines = if lines.is_empty() { reader.file().await?.1 } else { lines };
                 Ok((reader, lines))
             }
-            Err(AttachError::NoOwner) => {
+            None => {
                 let (tail, lines) = reader.file().await?;
                 reader.source = Source::File(tail);
                 Ok((reader, lines))
             }
-            Err(error) => Err(front::attach_problem(&error)),
         }
     }
 

@@ -29,7 +29,11 @@ pub enum Mcp {
     /// Print the path of mcp.json
     Path,
     /// List the configured servers
-    ListServers,
+    ListServers {
+        /// Print JSON, with the state of each in a running eVi
+        #[arg(long)]
+        json: bool,
+    },
     /// Add a server that is started as a program
     Add(Add),
     /// Add a server that is reached over HTTP
@@ -50,7 +54,11 @@ pub enum Mcp {
         name: String,
     },
     /// Start the servers and list every tool they have
-    ListTools,
+    ListTools {
+        /// Print JSON, with the schema of each
+        #[arg(long)]
+        json: bool,
+    },
     /// Call a tool
     Call(Call),
     /// Print what a server wrote: its stderr, and what is not the protocol

@@ -23,9 +23,13 @@ pub fn path(home: &Home) -> Outcome {
 }
 
 /// `evi mcp list-servers`.
-pub fn list_servers(home: &Home) -> Outcome {
+pub async fn list_servers(home: &Home, as_json: bool) -> Outcome {
     let (config, problems) = evi_app::read_config(home);
     output::config_problems(&problems);
+    if as_json {
+        output::json(&evi_app::look::servers(home).await);
+        return readable(home, &problems).map(|()| ExitCode::SUCCESS);
+    }
     for entry in &config.upstreams {
         let state = if entry.enabled { "on " } else { "off" };
         let plugin = entry.plugin.as_ref().map(|p| format!(" [plugin {p}]")).unwrap_or_default();

@@ -13,8 +13,10 @@ pub async fn logs(home: Home, args: Logs) -> Result<ExitCode, Problem> {
     if lines.is_empty() && !args.follow {
         output::hint(&format!("{} has written nothing yet", args.name));
     }
-    while args.follow {
-        print(&reader.more().await?, args.json);
+    if args.follow {
+        loop {
+            print(&reader.more().await?, args.json);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

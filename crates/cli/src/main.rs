@@ -43,13 +43,13 @@ async fn run(cli: Cli, home: Home) -> ExitCode {
     let result = match cli.command {
         Command::Mcp(mcp) => match mcp {
             Mcp::Path => edit::path(&home),
-            Mcp::ListServers => edit::list_servers(&home),
+            Mcp::ListServers { json } => edit::list_servers(&home, json).await,
             Mcp::Add(add) => edit::add(home, add).await,
             Mcp::AddHttp(add) => edit::add_http(home, add).await,
             Mcp::Remove { name } => edit::remove(home, name).await,
             Mcp::Enable { name } => edit::switch(home, name, true).await,
             Mcp::Disable { name } => edit::switch(home, name, false).await,
-            Mcp::ListTools => tools::list(home).await,
+            Mcp::ListTools { json } => tools::list(home, json).await,
             Mcp::Call(call) => tools::call(home, call).await,
             Mcp::Logs(args) => logs::logs(home, args).await,
             Mcp::Serve(serve) => serve::serve(home, serve).await,

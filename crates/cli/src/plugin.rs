@@ -11,7 +11,7 @@ use crate::{edit, output};
 pub fn list(home: &Home, as_json: bool) -> Result<ExitCode, Problem> {
     let (_, problems) = evi_app::read_config(home);
     output::config_problems(&problems);
-    let rows = evi_app::read_plugins(home);
+    let rows = evi_app::look::plugins(home);
     if as_json {
         output::json(&rows);
         return Ok(ExitCode::SUCCESS);

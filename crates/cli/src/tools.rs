@@ -40,26 +40,25 @@ async fn ask<T: serde::de::DeserializeOwned>(
 }
 
 /// `evi mcp list-tools`.
-pub async fn list(home: Home) -> Result<ExitCode, Problem> {
+pub async fn list(home: Home, as_json: bool) -> Result<ExitCode, Problem> {
     let front = open(home.clone()).await?;
     let result = listed(&front).await;
     front.shutdown().await;
     let (tools, failed) = result?;
-    let mut lines: Vec<String> = tools
-        .tools
-        .iter()
-        .filter(|tool| tool.server.is_some())
-        .map(|tool| format!("{} — {}", tool.name, one_line(&tool.description)))
-        .collect();
-    lines.sort();
-    for line in &lines {
-        output::line(line);
+    let mut tools: Vec<ToolRow> = tools.tools.into_iter().filter(|tool| tool.server.is_some()).collect();
+    tools.sort_by(|a, b| a.name.cmp(&b.name));
+    if as_json {
+        output::json(&tools);
+    } else {
+        for tool in &tools {
+            output::line(&format!("{} — {}", tool.name, one_line(&tool.description)));
+        }
     }
     for row in &failed {
         report(row);
     }
     edit::readable(&home, &evi_app::read_config(&home).1)?;
-    if lines.is_empty() && failed.is_empty() {
+    if tools.is_empty() && failed.is_empty() {
         output::hint("there are no servers that are on; add one with: evi mcp add NAME COMMAND");
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

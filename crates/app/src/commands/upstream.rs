@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use evi_contract::*;
 use evi_domain::{
-    Secret, SecretId, Stage, StageKind, StageState, TransportSpec, UpstreamEntry, UpstreamName, UpstreamSpec,
-    UpstreamState, reference,
+    Secret, SecretId, Stage, StageKind, StageState, ToolsConfig, TransportSpec, UpstreamEntry, UpstreamName,
+    UpstreamSpec, UpstreamState, reference,
 };
 use evi_store::ConfigValue;
 
@@ -66,8 +66,8 @@ pub fn mcp_off() -> Problem {
         .hint("set mcp = true under [tools] in config.toml, or switch it on under Settings")
 }
 
-fn row(app: &App, entry: &UpstreamEntry) -> UpstreamRow {
-    let tools = &app.config.current().config.tools;
+/// A server as the files have it; one that is to run counts as on its way.
+pub fn configured(entry: &UpstreamEntry, tools: &ToolsConfig, run: bool) -> UpstreamRow {
     let mut row = UpstreamRow {
         name: entry.name.to_string(),
         transport: String::new(),
@@ -105,7 +105,7 @@ fn row(app: &App, entry: &UpstreamEntry) -> UpstreamRow {
     let allowed = tools.mcp_allow.is_empty() || tools.mcp_allow.iter().any(|a| a == entry.name.as_str());
     row.state = if !entry.enabled {
         UpstreamStateView::Off
-    } else if !tools.mcp && app.options.servers != Servers::Forced {
+    } else if !run {
         UpstreamStateView::McpOff
     } else if !allowed {
         UpstreamStateView::Blocked
@@ -114,27 +114,33 @@ fn row(app: &App, entry: &UpstreamEntry) -> UpstreamRow {
     };
     let saved = Stage { kind: StageKind::Saved, state: StageState::Done, detail: None, took: None };
     row.stages = vec![stage_view(&saved)];
+    if matches!(row.state, UpstreamStateView::McpOff | UpstreamStateView::Blocked) {
+        row.problem = Some(not_ready(&row.name, row.state));
+    }
+    row
+}
+
+fn row(app: &App, entry: &UpstreamEntry) -> UpstreamRow {
+    let tools = &app.config.current().config.tools;
+    let mut row = configured(entry, tools, tools.mcp || app.options.servers == Servers::Forced);
     if row.state != UpstreamStateView::Starting {
-        if row.state != UpstreamStateView::Off {
-            row.problem = Some(not_ready(&row.name, row.state));
-        }
         return row;
     }
     let Some(status) = app.upstreams.status(&entry.name) else { return row };
     row.state = match status.state {
         UpstreamState::Off => UpstreamStateView::Off,
         UpstreamState::Starting => UpstreamStateView::Starting,
+        UpstreamState::Installing => UpstreamStateView::Installing,
         UpstreamState::Ready => UpstreamStateView::Ready,
         UpstreamState::SecretLocked => UpstreamStateView::SecretLocked,
         UpstreamState::Failed => UpstreamStateView::Failed,
+        UpstreamState::Parked => UpstreamStateView::Parked,
     };
     row.stages = status.stages.iter().map(stage_view).collect();
     if let Some(failure) = &status.failure {
-        UpstreamState::Installing => UpstreamStateView::Installing,
         row.problem = Some(problem::failure(failure));
         row.failure = Some(failure.code.clone());
         row.stderr = failure.stderr.iter().map(|l| app.redactor.redact(l).into_owned()).collect();
-        UpstreamState::Parked => UpstreamStateView::Parked,
     }
     row.tools = status.tools;
     row.server = status.server.map(|(name, version)| format!("{name} {version}").trim().to_owned());
