@@ -88,6 +88,14 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     replace(path, bytes, None).map(|_| ())
 }
 
+/// Takes a file away; none is no error.
+pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", path)(e)),
+        _ => Ok(()),
+    }
+}
+
 /// With `expected`, gives `false` and writes nothing when the file no longer has that content.
 fn replace(path: &Path, bytes: &[u8], expected: Option<Option<&[u8]>>) -> Result<bool, StoreError> {
     let target = follow(path);

@@ -1,6 +1,7 @@
 //! The configuration of a home: loading that never fails, watching, and edits of one entry at a time. The only
 //! writer of `config.toml` and `mcp.json`.
 
+mod json_text;
 mod mcp_edit;
 mod mcp_read;
 mod plugins;
@@ -23,7 +24,7 @@ use evi_domain::{
 use tokio::sync::watch;
 
 use crate::{Home, StoreError, atomic};
-use mcp_edit::McpEdit;
+use mcp_edit::{McpEdit, Moved};
 pub(crate) use mcp_read::dialect;
 use source::Source;
 use toml_write::TomlEdit;
@@ -239,16 +240,15 @@ impl ConfigStore {
         }
     }
 
-    fn edit_mcp(&self, edit: impl Fn(&McpEdit) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    fn edit_mcp(&self, edit: impl Fn(&mut McpEdit) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let path = self.inner.home.mcp_json();
         self.edit(&path, |source, old| {
-            let file = McpEdit::open(source, path.display().to_string())?;
-            edit(&file)?;
-            let new = source.encode(&file.text());
-            if let Some(old) = old.filter(|old| *old != new)
-                && !self.inner.backed_up.swap(true, Ordering::AcqRel)
-            {
-                self.back_up(&path, old);
+            let mut file = McpEdit::open(source, path.display().to_string())?;
+            edit(&mut file)?;
+            let new = source.encode(file.text());
+            if let Some(old) = old.filter(|old| *old != new) {
+                let first = !self.inner.backed_up.swap(true, Ordering::AcqRel);
+                self.back_up(&path, first.then_some(old), file.moved());
             }
             Ok(new)
         })
@@ -284,11 +284,22 @@ impl ConfigStore {
         result.map(|_| ())
     }
 
-    /// The file as it was before this process changed it first. Best effort: the edit itself is atomic.
-    fn back_up(&self, path: &Path, bytes: &[u8]) {
+    /// Keeps the file as it was before this process changed it first (`bytes`), or what was kept already, without
+    /// plain values that moved to the keychain. Best effort: the edit itself is atomic.
+    fn back_up(&self, path: &Path, bytes: Option<&[u8]>, moved: &[Moved]) {
         let backup: PathBuf = path.with_extension("json.bak");
-        if let Err(error) = atomic::write(&backup, bytes) {
-            tracing::warn!(%error, "no backup was made");
+        let result = if moved.is_empty() {
+            bytes.map_or(Ok(()), |bytes| atomic::write(&backup, bytes))
+        } else {
+            let kept = bytes.map_or_else(|| atomic::read(&backup), |bytes| Ok(Some(bytes.to_owned())));
+            let kept = kept.ok().flatten().and_then(|bytes| Source::decode(&backup, &bytes).ok());
+            match kept.and_then(|kept| mcp_edit::without_plain(&kept, moved)) {
+                Some(clean) => atomic::write(&backup, &clean),
+                None => atomic::remove(&backup),
+            }
+        };
+        if let Err(error) = result {
+            tracing::warn!(%error, "the backup is not as it should be");
         }
     }
 }

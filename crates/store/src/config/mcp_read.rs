@@ -323,7 +323,7 @@ pub(crate) fn modern_reference(text: String) -> String {
 }
 
 /// A text, or a number or truth value as the text that was meant.
-fn scalar(value: &Value<'_>) -> Option<String> {
+pub(crate) fn scalar(value: &Value<'_>) -> Option<String> {
     match value {
         Value::StringLit(s) => Some(s.value.clone().into_owned()),
         Value::NumberLit(n) => Some(n.value.to_owned()),

@@ -5,6 +5,7 @@ mod chats;
 mod editing;
 mod reading;
 mod settings;
+mod styles;
 mod watching;
 
 use std::{collections::BTreeMap, fs};
