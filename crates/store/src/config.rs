@@ -1,6 +1,7 @@
 //! The configuration of a home: loading that never fails, watching, and edits of one entry at a time. The only
 //! writer of `config.toml` and `mcp.json`.
 
+mod json_layout;
 mod json_text;
 mod mcp_edit;
 mod mcp_read;
