@@ -7,7 +7,7 @@ use evi_domain::{
     Secret, SecretId, Stage, StageKind, StageState, ToolsConfig, TransportSpec, UpstreamEntry, UpstreamName,
     UpstreamSpec, UpstreamState, reference,
 };
-use evi_store::ConfigValue;
+use evi_store::{ConfigValue, StoreError};
 
 use crate::{App, Servers, endpoint::random_hex, parse, problem};
 
@@ -238,24 +238,21 @@ pub async fn upstream_add(app: &App, params: UpstreamAdd) -> Result<UpstreamAdde
             .hint("use --overwrite to replace it")
             .field("name"));
     }
+    let loaded = app.config.current();
+    if params.turn_on_mcp && !loaded.config.tools.mcp {
+        // Before anything is saved: an addition is whole or not at all.
+        let file = app.home.config_toml().display().to_string();
+        if let Some(unclear) = loaded.problems.iter().find(|p| p.whole_file && p.file == file) {
+            return Err(problem::store(&StoreError::Malformed(unclear.clone())));
+        }
+    }
+    let old = find(app, &name).ok();
+    let summary = save(app, params.draft, old.as_ref(), params.enabled, params.overwrite, false).await?;
     let mcp = app.config.current().config.tools.mcp;
     let turned_on_mcp = params.turn_on_mcp && !mcp;
     if turned_on_mcp {
-        // Before the entry is there, so that nobody sees the new server under a switch that is about to move.
         app.write_config(vec![(vec!["tools", "mcp"], ConfigValue::Bool(true))]).await?;
     }
-    let old = find(app, &name).ok();
-    let saved = save(app, params.draft, old.as_ref(), params.enabled, params.overwrite, false).await;
-    let summary = match saved {
-        Ok(summary) => summary,
-        Err(problem) => {
-            // An addition is whole or not at all.
-            if turned_on_mcp {
-                app.write_config(vec![(vec!["tools", "mcp"], ConfigValue::Bool(false))]).await?;
-            }
-            return Err(problem);
-        }
-    };
     Ok(UpstreamAdded { name, summary, turned_on_mcp, mcp_on: mcp || turned_on_mcp })
 }
 
