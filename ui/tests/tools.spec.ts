@@ -11,7 +11,7 @@ test("a form calls a tool and shows the real result", async ({ page, evi }) => {
   await page.getByRole("link", { name: "Try its tools" }).click();
   const list = page.getByRole("region", { name: "Tools", exact: true });
   await expect(list.locator(`a[title^="filesystem."]`)).toHaveCount(14);
-  await list.getByRole("link", { name: /^list_directory / }).click();
+  await list.getByRole("link", { name: /^filesystem\.list_directory / }).click();
   await page.getByRole("button", { name: "Call", exact: true }).click();
   await expect(page.getByText("path needs a value")).toHaveCount(1);
   await expect(page.getByLabel("path")).toBeFocused();
