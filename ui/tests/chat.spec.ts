@@ -91,18 +91,28 @@ test("what a call would hide is written out before it is allowed", async ({ page
       await expect(call).toHaveAttribute("data-state", "waiting");
       const shown = call.getByRole("region", { name: "Arguments" });
       await expect(shown).toContainText(String.raw`"path": "/tmp/\u202egnp.exe\u200b\u0085"`);
-      await expect(shown.locator(".unseen")).toHaveText([String.raw`\u202e`, String.raw`\u200b\u0085`]);
+      await expect(shown.locator(".unseen")).toHaveText([
+        String.raw`\u202e`,
+        String.raw`\u200b\u0085`,
+        String.raw`\u200e`,
+      ]);
       await expect(call.getByRole("button").first()).toContainText(String.raw`/tmp/\u202egnp.exe`);
       const left = page.getByRole("region", { name: "Chats" });
       await expect(left.getByRole("link", { name: /^look/ })).toContainText(String.raw`look\u202e here`);
       expect(await page.locator("main").innerText()).not.toMatch(/[\u202e\u200b\u0085]/);
-      await expect(shown.locator("bdi bdi").first()).toHaveText(`"עברית"`);
+      // Each string for itself: a key cannot change places with its value.
+      await expect(shown.locator("bdi bdi")).toHaveText([
+        `"path"`,
+        String.raw`"/tmp/\u202egnp.exe\u200b\u0085"`,
+        String.raw`"עב\u200eרית"`,
+        `"אבג"`,
+      ]);
       await page.keyboard.press("Escape");
       await expect(call).toHaveAttribute("data-state", "denied");
     },
     {
       calls: "filesystem__list_directory",
-      with: { path: "/tmp/\u202egnp.exe\u200b\u0085", עברית: "אבג" },
+      with: { path: "/tmp/\u202egnp.exe\u200b\u0085", "עב\u200eרית": "אבג" },
     },
     { says: "I did nothing." },
   );

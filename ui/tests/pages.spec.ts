@@ -56,7 +56,7 @@ test("every page with a server is accessible in both themes, fits 360 px and 200
     ["#/servers/filesystem", () => expect(stage(page, "discovery", "done")).toBeVisible()],
     [
       "#/servers/filesystem?tab=tools",
-      () => expect(page.getByRole("link", { name: /^filesystem\.read_text_file/ })).toBeVisible(),
+      () => expect(page.getByRole("link", { name: /^read_text_file/ })).toBeVisible(),
     ],
     ["#/servers/filesystem?tab=log", () => expect(page.getByRole("log")).toBeVisible()],
     [
