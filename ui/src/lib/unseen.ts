@@ -10,8 +10,13 @@ const JSON_STRING = /"(?:[^"\\\n]|\\.)*"/g;
 /** A part of a text as it is shown. */
 export interface Piece {
   text: string;
-  /** `escape` stands for characters that would not be seen; `apart` is kept from turning its neighbours around. */
-  kind: "plain" | "escape" | "apart";
+  /** Stands for characters that would not be seen. */
+  escape: boolean;
+}
+/** Pieces that stand together, kept from turning their neighbours around where `apart`. */
+export interface Stretch {
+  pieces: Piece[];
+  apart: boolean;
 }
 
 function escape(run: string): string {
@@ -29,28 +34,28 @@ export function visible(text: string): string {
 }
 
 /** The same in parts. `json`: each string in it is kept apart from what stands beside it. */
-export function pieces(text: string, json = false): Piece[] {
+export function stretches(text: string, json = false): Stretch[] {
+  if (!json || !RIGHT_TO_LEFT.test(text)) return [{ pieces: pieces(text), apart: false }];
+  const found: Stretch[] = [];
+  let at = 0;
+  for (const match of text.matchAll(JSON_STRING)) {
+    if (match.index > at) found.push({ pieces: pieces(text.slice(at, match.index)), apart: false });
+    found.push({ pieces: pieces(match[0]), apart: true });
+    at = match.index + match[0].length;
+  }
+  if (at < text.length) found.push({ pieces: pieces(text.slice(at)), apart: false });
+  return found;
+}
+
+function pieces(text: string): Piece[] {
   const found: Piece[] = [];
   let at = 0;
   for (const match of text.matchAll(UNSEEN)) {
-    if (match.index > at) found.push({ text: text.slice(at, match.index), kind: "plain" });
-    found.push({ text: escape(match[0]), kind: "escape" });
+    if (match.index > at) found.push({ text: text.slice(at, match.index), escape: false });
+    found.push({ text: escape(match[0]), escape: true });
     at = match.index + match[0].length;
   }
-  if (at < text.length) found.push({ text: text.slice(at), kind: "plain" });
-  if (!json || !RIGHT_TO_LEFT.test(text)) return found;
-  return found.flatMap((piece) => (piece.kind === "plain" ? apart(piece.text) : [piece]));
-}
-
-function apart(text: string): Piece[] {
-  const found: Piece[] = [];
-  let at = 0;
-  for (const match of text.matchAll(JSON_STRING)) {
-    if (match.index > at) found.push({ text: text.slice(at, match.index), kind: "plain" });
-    found.push({ text: match[0], kind: "apart" });
-    at = match.index + match[0].length;
-  }
-  if (at < text.length) found.push({ text: text.slice(at), kind: "plain" });
+  if (at < text.length) found.push({ text: text.slice(at), escape: false });
   return found;
 }
 
