@@ -40,12 +40,13 @@ export function consentWords(
   const own = [
     ...(whole.length > 0 ? [`eVi's own ${listed(whole)} tools`] : []),
     ...(reading.length > 0
-      ? [`${whole.length > 0 ? "those" : "those of eVi's own tools"} that only read (${reading.join(", ")})`]
+      ? [`${whole.length > 0 ? "those" : "eVi's own tools"} that only read (${reading.join(", ")})`]
       : []),
   ];
-  const first = own.length === 0 ? "" : `By themselves run ${own.join(", and ")}. `;
+  const first = own.length === 0 ? "" : `${own.join(" and ")} run without a question. `;
   const rules = settings.rules.length > 0 ? " Rules in config.toml come first." : "";
-  return `${first}Every ${own.length === 0 ? "call" : "other call, and each one of a server's tool,"} waits here for your yes, with the exact arguments.${rules}`;
+  const rest = own.length === 0 ? "Every call" : "Every call of a server's tool, and any other,";
+  return `${first}${rest} waits here for your yes, with the exact arguments.${rules}`;
 }
 
 function listed(words: readonly string[]): string {
