@@ -2,6 +2,7 @@
 //! real servers and real processes.
 #![allow(clippy::unwrap_used, reason = "a test stops at once; its helpers, too")]
 
+mod arguments;
 mod bad_files;
 mod bad_servers;
 mod browser;

@@ -17,7 +17,7 @@ use evi_domain::{
 };
 use evi_store::{ConfigStore, Home, Redactor};
 use evi_upstreams::Upstreams;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -124,6 +124,11 @@ impl Guard {
             () = cancel.cancelled() => {}
             _ = tokio::time::timeout(START_LIMIT, coming) => {}
         }
+    }
+
+    /// What a tool takes, for a call by the person.
+    pub fn schema_for_person(&self, tool: &str) -> Option<Value> {
+        self.surface(&Caller::Person).tool(tool).map(|t| t.def.input_schema())
     }
 
     fn find(&self, caller: &Caller, name: &str) -> Result<SurfaceTool, CallError> {

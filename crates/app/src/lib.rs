@@ -19,6 +19,7 @@ pub mod look;
 mod parse;
 mod problem;
 mod remote;
+mod schema;
 mod turns;
 
 use std::{ops::Deref, sync::Arc, time::Duration};

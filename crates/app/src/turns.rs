@@ -23,7 +23,7 @@ use crate::{
     arguments,
     events::Events,
     guard::{Guard, now_ms, server_of},
-    parse, problem,
+    parse, problem, schema,
 };
 
 /// A turn that runs.
@@ -149,10 +149,11 @@ impl Turns {
     ///
     /// # Errors
     /// A line that is not clear.
-    pub fn read_command(&self, line: &str) -> Result<Command, Problem> {
+    pub async fn read_command(&self, line: &str) -> Result<Command, Problem> {
         let (tool, words) = call_line(line)?;
-        let schema = self.guard.surface(&Caller::Person).tool(&tool).map(|t| t.def.input_schema());
-        let arguments = arguments::from_words(&words, &schema.unwrap_or_default())?;
+        let schema = self.guard.schema_for_person(&tool).unwrap_or_default();
+        let arguments = arguments::from_words(&words, &schema)?;
+        schema::check(&tool, schema, &arguments).await?;
         Ok(Command { tool, arguments })
     }
 

@@ -33,7 +33,7 @@ pub async fn chat_send(app: &App, params: ChatSend) -> Result<ChatSent, Problem>
     }
     if text.starts_with("/call") {
         // Before anything is kept: a line that is not clear begins nothing.
-        let command = app.turns.read_command(&text)?;
+        let command = app.turns.read_command(&text).await?;
         let chat = app.turns.open(params.chat.as_deref(), &text).await?;
         let turn = app.turns.command(&chat, &text, command).await?;
         return Ok(ChatSent { chat: chat.to_string(), turn: turn.to_string() });

@@ -7,7 +7,7 @@ use evi_domain::{CallContext, CallError, CallId, Caller, Owner, ToolAddress, Too
 use evi_store::ConfigValue;
 use serde_json::value::RawValue;
 
-use crate::{App, commands::upstream, guard::server_of, problem};
+use crate::{App, commands::upstream, guard::server_of, problem, schema};
 
 /// The person's own surface leaves out what is switched off; the list shows it, with its switch.
 pub async fn tool_list(app: &App, _: Nothing) -> Result<ToolList, Problem> {
@@ -78,10 +78,13 @@ pub async fn tool_set_enabled(app: &App, params: ToolSwitch) -> Result<Nothing, 
 }
 
 pub async fn tool_call(app: &App, params: ToolCallRequest) -> Result<CallView, Problem> {
-    if !params.arguments.is_object() {
+    let Some(arguments) = params.arguments.as_object() else {
         return Err(
             Problem::new(Code::InvalidInput, "the arguments are not a JSON object").field("arguments")
         );
+    };
+    if let Some(schema) = app.guard.schema_for_person(&params.tool) {
+        schema::check(&params.tool, schema, arguments).await?;
     }
     let raw = RawValue::from_string(params.arguments.to_string())
         .map_err(|e| Problem::new(Code::Internal, e.to_string()))?;
