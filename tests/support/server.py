@@ -53,8 +53,7 @@ def refuse(ident, code, message):
 
 def wait(ident):
     note("waiting")
-    if CANCELLED[ident].wait(120):
-        note("cancelled")
+    CANCELLED[ident].wait(120)
 
 
 def call(ident, params):
@@ -105,6 +104,8 @@ def handle(message):
     elif method == "notifications/cancelled":
         event = CANCELLED.get(params.get("requestId"))
         if event:
+            # Here and not in the waiting thread, which the end of the process may overtake.
+            note("cancelled")
             event.set()
     elif ident is not None and method:
         refuse(ident, -32601, "method not found")
