@@ -48,7 +48,10 @@ async fn each_way_not_to_come_up_is_a_state_with_its_reason_and_the_others_go_on
     for (name, _, wanted) in &all {
         // One that was tried again and again has a word for that.
         let failed = |row: &Value| {
-            row["failure"] == **wanted || (*wanted == "exited" && row["failure"] == "crash_loop")
+            let reason =
+                row["failure"] == **wanted || (*wanted == "exited" && row["failure"] == "crash_loop");
+            // While it is tried again its last failure is there, and its steps are those of the new try.
+            reason && !["starting", "installing"].contains(&row["state"].as_str().unwrap())
         };
         let row =
             person.waits_for(&format!("{name} to fail"), "upstream_get", json!({"name": name}), failed).await;
