@@ -130,7 +130,7 @@ test("a person adds a server, calls its tools and serves them to another applica
     const [pid] = await processesOf(window.program);
     const before = await portsOf(pid);
     await window.click(gatewaySwitch);
-    await state("Failed");
+    await state("Not serving");
     const shown = await window.waitForText(new RegExp(`port ${port}.*in use`, "i"));
     assert.match(shown, /Try again/);
     const entry = await until("the tray to say so", async () =>
@@ -147,7 +147,7 @@ test("a person adds a server, calls its tools and serves them to another applica
     await state("Off");
     await tray.click("Gateway");
     await tray.waitFor(entry.label);
-    await state("Failed");
+    await state("Not serving");
     await other.close();
     await window.click(button("Try again"));
     await state("Running");
