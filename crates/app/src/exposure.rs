@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use evi_contract::{Code, Problem};
 use evi_domain::{
     Caller, Catalog, Config, Exposure, Owner, Profile, ShareMode, Surface, SurfacePrompt, SurfaceResource,
-    SurfaceTool, ToolAddress, ToolDef, names,
+    SurfaceTool, ToolAddress, ToolDef, names, policy::CLIENT_CATEGORIES,
 };
 
 /// What is there, before anybody looks.
@@ -23,8 +23,6 @@ pub struct Stock<'a> {
     pub prompts: Vec<SurfacePrompt>,
 }
 
-/// Categories that clients get without a profile saying otherwise.
-pub const DEFAULT_CATEGORIES: [&str; 4] = ["memory", "index", "calendar", "git"];
 /// Every category that there is, or will be.
 const CATEGORIES: [&str; 8] = ["memory", "index", "calendar", "git", "fs", "shell", "code", "computer"];
 /// Stands for every connected server in `--categories`.
@@ -46,7 +44,7 @@ pub fn share(config: &Config, exposure: &Exposure, owner: &Owner) -> Option<Shar
 fn flags(exposure: &Exposure) -> Option<Vec<String>> {
     match (&exposure.categories, &exposure.tools) {
         (Some(categories), _) => Some(categories.clone()),
-        (None, Some(_)) => Some(DEFAULT_CATEGORIES.map(str::to_owned).to_vec()),
+        (None, Some(_)) => Some(CLIENT_CATEGORIES.map(str::to_owned).to_vec()),
         (None, None) => None,
     }
 }

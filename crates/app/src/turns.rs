@@ -32,8 +32,6 @@ struct Running {
     cancel: CancellationToken,
     /// The answer so far.
     text: String,
-    /// Calls whose outcome is not in the store yet.
-    outcomes: HashMap<CallId, CallOutcome>,
 }
 
 /// A line that was understood: which tool, with what.
@@ -184,7 +182,7 @@ impl Turns {
         }
         let turn = TurnId::fresh();
         let cancel = self.cancel.child_token();
-        let entry = Running { turn: turn.clone(), cancel, text: String::new(), outcomes: HashMap::new() };
+        let entry = Running { turn: turn.clone(), cancel, text: String::new() };
         running.insert(chat.clone(), entry);
         Ok(turn)
     }
@@ -271,11 +269,8 @@ impl Turns {
             TurnEvent::CallRequested(call) => {
                 self.events.turn(chat.as_str(), TurnEventView::Call { call: self.row(&call, None) });
             }
-            TurnEvent::CallEnded(outcome) => {
-                if let Some(running) = self.locked().get_mut(chat) {
-                    running.outcomes.insert(outcome.call.clone(), outcome);
-                }
-            }
+            // The outcome is kept with the message that follows.
+            TurnEvent::CallEnded(_) => {}
             TurnEvent::MessageDone(message) => {
                 if message.role == Role::Assistant
                     && let Some(running) = self.locked().get_mut(chat)

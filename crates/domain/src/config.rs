@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     UpstreamName, UpstreamSpec,
-    policy::{Policy, ShareMode},
+    policy::{CLIENT_CATEGORIES, Policy, ShareMode},
 };
 
 /// Everything that was read from `config.toml` and `mcp.json`. Loading never fails; see [`ConfigProblem`].
@@ -118,7 +118,7 @@ pub struct Profile {
 impl Default for Profile {
     fn default() -> Self {
         Self {
-            categories: ["memory", "index", "calendar", "git"].map(str::to_owned).to_vec(),
+            categories: CLIENT_CATEGORIES.map(str::to_owned).to_vec(),
             servers: BTreeMap::new(),
             tools: Vec::new(),
             resources: true,

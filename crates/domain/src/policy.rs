@@ -80,7 +80,8 @@ pub struct Facts<'a> {
     pub allowed_for_chat: bool,
 }
 
-const CLIENT_CATEGORIES: [&str; 4] = ["memory", "index", "calendar", "git"];
+/// The categories that clients of the gateway have without asking, where nothing says otherwise.
+pub const CLIENT_CATEGORIES: [&str; 4] = ["memory", "index", "calendar", "git"];
 const NEVER_AUTO: [&str; 3] = ["code", "shell", "computer"];
 
 /// Decides a call. Exposure was checked before: what a caller may not see does not get here.

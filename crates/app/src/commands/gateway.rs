@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use evi_contract::*;
-use evi_domain::{Caller, Exposure, ShareMode, ToolHost, UpstreamName};
+use evi_domain::{Caller, Exposure, ShareMode, ToolHost, UpstreamName, policy::CLIENT_CATEGORIES};
 use evi_store::ConfigValue;
 
-use crate::{App, commands::upstream::stage_view, connect, endpoint, exposure::DEFAULT_CATEGORIES, problem};
+use crate::{App, commands::upstream::stage_view, connect, endpoint, problem};
 
 pub async fn gateway_get(app: &App, _: Nothing) -> Result<GatewayView, Problem> {
     let loaded = app.config.current();
@@ -18,7 +18,7 @@ pub async fn gateway_get(app: &App, _: Nothing) -> Result<GatewayView, Problem> 
     let own = app.builtins.tools();
     let surface = app.guard.surface(&Caller::Client { name: "".into(), exposure: Exposure::default() });
     let mut categories: Vec<&str> = own.iter().map(|t| t.category).collect();
-    categories.sort_by_key(|c| DEFAULT_CATEGORIES.iter().position(|d| d == c).unwrap_or(usize::MAX));
+    categories.sort_by_key(|c| CLIENT_CATEGORIES.iter().position(|d| d == c).unwrap_or(usize::MAX));
     categories.dedup();
     Ok(GatewayView {
         enabled: config.gateway.enabled,
