@@ -16,6 +16,7 @@ export { default as Layer } from "./Layer.svelte";
 export { default as Menu } from "./Menu.svelte";
 export type { MenuItem } from "./Menu.svelte";
 export { default as Note } from "./Note.svelte";
+export { default as Page } from "./Page.svelte";
 export { default as Palette } from "./Palette.svelte";
 export type { PaletteItem } from "./Palette.svelte";
 export { default as ProblemNote } from "./ProblemNote.svelte";
