@@ -1,5 +1,5 @@
-//! One call on a live connection: time limit, cancel and progress are ours; the bytes go through rmcp's session.
-//! It never sends a call twice.
+//! One request on a live connection, such as the call of a tool: time limit, cancel and progress are ours; the bytes
+//! go through rmcp's session. It never sends a request twice.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -9,13 +9,10 @@ use std::{
 use evi_domain::{CallContext, CallError, Progress, ToolAddress, ToolResult, UpstreamName};
 use rmcp::{
     RoleClient,
-    model::{
-        CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-        ClientNotification, ClientRequest, RequestId, ServerResult,
-    },
+    model::{CancelledNotification, CancelledNotificationParam, ClientNotification, RequestId, ServerResult},
     service::{Peer, PeerRequestOptions, ServiceError},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::{
     sync::{mpsc, watch},
@@ -127,7 +124,16 @@ impl Drop for Abandon<'_> {
     }
 }
 
-/// Calls `tool` and waits for its end. `limit` starts again with every progress.
+/// What is asked of a server.
+pub(crate) struct Ask<'a> {
+    pub(crate) method: &'a str,
+    /// The tool, prompt or resource that it is about.
+    pub(crate) subject: &'a str,
+    /// A JSON object without `_meta`.
+    pub(crate) params: Box<RawValue>,
+}
+
+/// Calls `tool` and waits for its end.
 pub(crate) async fn call(
     link: &Link,
     name: &UpstreamName,
@@ -136,11 +142,39 @@ pub(crate) async fn call(
     context: &CallContext,
     limit: Duration,
 ) -> Result<ToolResult, CallError> {
-    let address = || ToolAddress::upstream(name.clone(), tool);
+    #[derive(Serialize)]
+    struct Params<'a> {
+        name: &'a str,
+        arguments: &'a RawValue,
+    }
+    if !arguments.get().trim_start().starts_with('{') {
+        let address = ToolAddress::upstream(name.clone(), tool);
+        let reason = "the arguments are not a JSON object".to_owned();
+        return Err(CallError::InvalidArguments { address, reason });
+    }
+    let params = serde_json::value::to_raw_value(&Params { name: tool, arguments }).map_err(internal)?;
+    let ask = Ask { method: "tools/call", subject: tool, params };
+    request(link, name, ask, context, limit).await.map(ToolResult::from_raw)
+}
+
+/// Sends a request and waits for its result object. `limit` starts again with every progress.
+pub(crate) async fn request(
+    link: &Link,
+    name: &UpstreamName,
+    ask: Ask<'_>,
+    context: &CallContext,
+    limit: Duration,
+) -> Result<Box<RawValue>, CallError> {
+    let address = || ToolAddress::upstream(name.clone(), ask.subject);
     let _running = Running::new(link);
     let (ticket, mut progress) = link.wire.open(true);
-    let request = request(link, tool, arguments, &ticket)
-        .map_err(|reason| CallError::InvalidArguments { address: address(), reason })?;
+    let mark = Mark {
+        ticket: ticket.number,
+        progress: true,
+        params: Some(Arc::from(ask.params)),
+        subject: Some(Arc::from(ask.subject)),
+    };
+    let request = mark.request(ask.method, link.wire.raw).map_err(internal)?;
     let sending = link.peer.send_request_with_option(request, PeerRequestOptions::no_options());
     let mut handle = tokio::select! {
         biased;
@@ -198,33 +232,18 @@ fn forward(context: &CallContext, step: Progress) {
     }
 }
 
-fn request(link: &Link, tool: &str, arguments: &RawValue, ticket: &Ticket) -> Result<ClientRequest, String> {
-    if !arguments.get().trim_start().starts_with('{') {
-        return Err("the arguments are not a JSON object".to_owned());
-    }
-    let mut params = CallToolRequestParams::new(tool.to_owned());
-    let mut mark = Mark { ticket: ticket.number, progress: true, arguments: None };
-    if link.wire.raw {
-        mark.arguments = Some(Arc::from(arguments.to_owned()));
-    } else {
-        params.arguments = Some(serde_json::from_str(arguments.get()).map_err(|e| e.to_string())?);
-    }
-    let mut request = CallToolRequest::new(params);
-    request.extensions.insert(mark);
-    Ok(ClientRequest::CallToolRequest(request))
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn internal(error: serde_json::Error) -> CallError {
+    CallError::Internal { message: error.to_string() }
 }
 
-fn finish(name: &UpstreamName, ticket: &Ticket, result: &ServerResult) -> Result<ToolResult, CallError> {
+fn finish(name: &UpstreamName, ticket: &Ticket, result: &ServerResult) -> Result<Box<RawValue>, CallError> {
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(rename = "resultType", borrow)]
         kind: Option<std::borrow::Cow<'a, str>>,
     }
-    let raw = match ticket.result() {
-        Some(raw) => raw,
-        None => serde_json::value::to_raw_value(result)
-            .map_err(|e| CallError::Internal { message: e.to_string() })?,
-    };
+    let raw = ticket.result(result).map_err(internal)?;
     let Ok(Kind { kind }) = serde_json::from_str::<Kind<'_>>(raw.get()) else {
         return Err(CallError::Rpc {
             code: -32603,
@@ -233,7 +252,7 @@ fn finish(name: &UpstreamName, ticket: &Ticket, result: &ServerResult) -> Result
         });
     };
     match kind.as_deref() {
-        None | Some("complete") => Ok(ToolResult::from_raw(raw)),
+        None | Some("complete") => Ok(raw),
         Some(other) => Err(CallError::Unavailable {
             upstream: name.to_string(),
             reason: format!("it asks for more ({other}), which eVi does not give yet"),

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use evi_domain::{LogStream, ToolDef};
 use rmcp::{
     RoleClient,
-    model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams},
+    model::{ClientRequest, CustomRequest, ErrorCode},
     service::{Peer, PeerRequestOptions, ServiceError},
 };
 use serde::Deserialize;
@@ -125,11 +125,11 @@ async fn list_page(
     cursor: Option<String>,
 ) -> Result<Option<Page>, ListError> {
     let (ticket, _) = wire.open(false);
-    let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-    let mut request = ListToolsRequest { params, ..ListToolsRequest::default() };
-    request.extensions.insert(Mark { ticket: ticket.number, progress: false, arguments: None });
+    let params = cursor.map(|cursor| serde_json::json!({"cursor": cursor}));
+    let mut request = CustomRequest::new("tools/list", params);
+    request.extensions.insert(Mark { ticket: ticket.number, progress: false, params: None, subject: None });
     let handle = peer
-        .send_request_with_option(ClientRequest::ListToolsRequest(request), PeerRequestOptions::no_options())
+        .send_request_with_option(ClientRequest::CustomRequest(request), PeerRequestOptions::no_options())
         .await
         .map_err(ListError::Transport)?;
     let result = match handle.rx.await {
@@ -143,9 +143,6 @@ async fn list_page(
         Ok(Err(error)) => return Err(ListError::Transport(error)),
         Err(_) => return Err(ListError::Transport(ServiceError::TransportClosed)),
     };
-    let page = match ticket.result() {
-        Some(raw) => serde_json::from_str(raw.get()),
-        None => serde_json::to_value(&result).and_then(serde_json::from_value),
-    };
+    let page = ticket.result(&result).and_then(|raw| serde_json::from_str(raw.get()));
     page.map(Some).map_err(|error| ListError::Answer(format!("the answer has no list: {error}")))
 }

@@ -5,10 +5,10 @@ use std::{collections::VecDeque, sync::Arc};
 
 use evi_domain::LogStream;
 use rmcp::model::{
-    CallToolRequest, ClientJsonRpcMessage, ClientRequest, ErrorData, GetExtensions, NumberOrString,
-    RequestMetaObject, ServerJsonRpcMessage, ServerResult,
+    ClientJsonRpcMessage, ErrorData, GetExtensions, NumberOrString, RequestMetaObject, ServerJsonRpcMessage,
+    ServerResult,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, ser::Error as _};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -45,19 +45,14 @@ impl Messages {
 
     /// One line, without its end.
     pub(crate) fn encode(&self, item: &ClientJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
-        let bytes = match marked(item) {
-            Some((id, mark, name)) => {
-                self.wire.expect(id, mark.ticket);
-                match (&mark.arguments, name) {
-                    (Some(arguments), Some(call)) => {
-                        raw_call(id, &call.params.name, arguments, call.extensions.get())?
-                    }
-                    _ => serde_json::to_vec(item)?,
-                }
-            }
-            None => serde_json::to_vec(item)?,
-        };
-        Ok(bytes)
+        let ClientJsonRpcMessage::Request(request) = item else { return serde_json::to_vec(item) };
+        let extensions = request.request.extensions();
+        let Some(mark) = extensions.get::<Mark>() else { return serde_json::to_vec(item) };
+        self.wire.expect(&request.id, mark.ticket);
+        match &mark.params {
+            Some(params) => raw_request(&request.id, request.request.method(), params, extensions.get()),
+            None => serde_json::to_vec(item),
+        }
     }
 
     /// The next of what was accepted.
@@ -150,39 +145,35 @@ struct BrokenAnswer {
     method: Option<serde::de::IgnoredAny>,
 }
 
-fn marked(item: &ClientJsonRpcMessage) -> Option<(&NumberOrString, &Mark, Option<&CallToolRequest>)> {
-    let ClientJsonRpcMessage::Request(request) = item else { return None };
-    let mark = request.request.extensions().get::<Mark>()?;
-    let call = match &request.request {
-        ClientRequest::CallToolRequest(call) => Some(call),
-        _ => None,
-    };
-    Some((&request.id, mark, call))
-}
-
-/// `tools/call` with the arguments' own bytes.
-fn raw_call(
+/// A request with its parameters' own bytes, and `_meta` put in.
+fn raw_request(
     id: &NumberOrString,
-    name: &str,
-    arguments: &RawValue,
+    method: &str,
+    params: &RawValue,
     meta: Option<&RequestMetaObject>,
 ) -> serde_json::Result<Vec<u8>> {
-    #[derive(Serialize)]
-    struct Call<'a> {
-        jsonrpc: &'static str,
-        id: &'a NumberOrString,
-        method: &'static str,
-        params: Params<'a>,
+    let params = params.get().trim_end();
+    // Written by hand, as the parameters may be megabytes and need no second look.
+    let mut bytes = Vec::with_capacity(params.len() + 512);
+    bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    serde_json::to_writer(&mut bytes, id)?;
+    bytes.extend_from_slice(br#","method":"#);
+    serde_json::to_writer(&mut bytes, method)?;
+    bytes.extend_from_slice(br#","params":"#);
+    match meta {
+        None => bytes.extend_from_slice(params.as_bytes()),
+        Some(meta) => {
+            let open = params.strip_suffix('}').ok_or_else(|| serde_json::Error::custom("no JSON object"))?;
+            bytes.extend_from_slice(open.as_bytes());
+            if open.trim() != "{" {
+                bytes.push(b',');
+            }
+            bytes.extend_from_slice(br#""_meta":"#);
+            serde_json::to_writer(&mut bytes, meta)?;
+            bytes.push(b'}');
+        }
     }
-    #[derive(Serialize)]
-    struct Params<'a> {
-        name: &'a str,
-        arguments: &'a RawValue,
-        #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-        meta: Option<&'a RequestMetaObject>,
-    }
-    let params = Params { name, arguments, meta };
-    let mut bytes = serde_json::to_vec(&Call { jsonrpc: "2.0", id, method: "tools/call", params })?;
+    bytes.push(b'}');
     // A line ends a message. Raw line ends can only be white space here: within a JSON text they are escaped.
     for byte in &mut bytes {
         if matches!(byte, b'\n' | b'\r') {
@@ -249,14 +240,20 @@ mod tests {
     }
 
     #[test]
-    fn i51_arguments_go_out_byte_for_byte_on_one_line() {
-        let arguments =
-            RawValue::from_string("{\"n\": 8,\n \"f\": 1.0, \"big\": 123456789012345678901234567890}".into())
-                .unwrap();
-        let line = raw_call(&NumberOrString::Number(1), "t", &arguments, None).unwrap();
+    fn i51_parameters_go_out_byte_for_byte_on_one_line_with_meta_put_in() {
+        let raw = |text: &str| RawValue::from_string(text.into()).unwrap();
+        let sent = |params: &RawValue, meta: Option<&RequestMetaObject>| {
+            String::from_utf8(raw_request(&NumberOrString::Number(1), "m", params, meta).unwrap()).unwrap()
+        };
+        let params = raw("{\"n\": 8,\n \"f\": 1.0, \"big\": 123456789012345678901234567890 }");
         assert_eq!(
-            String::from_utf8(line).unwrap(),
-            "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\",\"arguments\":{\"n\": 8,  \"f\": 1.0, \"big\": 123456789012345678901234567890}}}"
+            sent(&params, None),
+            "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"n\": 8,  \"f\": 1.0, \"big\": 123456789012345678901234567890 }}"
         );
+        let mut meta = RequestMetaObject::default();
+        meta.set_progress_token(rmcp::model::ProgressToken(NumberOrString::Number(5)));
+        assert!(sent(&params, Some(&meta)).ends_with("567890 ,\"_meta\":{\"progressToken\":5}}}"));
+        assert!(sent(&raw("{ }"), Some(&meta)).ends_with("\"params\":{ \"_meta\":{\"progressToken\":5}}}"));
+        assert!(raw_request(&NumberOrString::Number(1), "m", &raw("[1]"), Some(&meta)).is_err());
     }
 }

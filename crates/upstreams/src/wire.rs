@@ -1,4 +1,4 @@
-//! What travels beside rmcp on a connection: raw arguments and results, and progress in the order it came. It
+//! What travels beside rmcp on a connection: raw parameters and results, and progress in the order it came. It
 //! knows nothing of processes and URLs.
 
 use std::{
@@ -13,8 +13,8 @@ use evi_domain::Progress;
 use rmcp::{
     RoleClient,
     model::{
-        ClientJsonRpcMessage, GetExtensions, GetMeta, JsonRpcMessage, NumberOrString, ProgressToken,
-        ServerJsonRpcMessage, ServerNotification,
+        ClientJsonRpcMessage, ClientRequest, CustomRequest, GetExtensions, GetMeta, JsonRpcMessage,
+        NumberOrString, ProgressToken, ServerJsonRpcMessage, ServerNotification, ServerResult,
     },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
@@ -35,15 +35,35 @@ pub(crate) struct Mark {
     pub(crate) ticket: i64,
     /// Whether progress is wanted.
     pub(crate) progress: bool,
-    /// The arguments as they came in.
-    pub(crate) arguments: Option<Arc<RawValue>>,
+    /// The parameters as they are to go out, a JSON object without `_meta`.
+    pub(crate) params: Option<Arc<RawValue>>,
+    /// The tool, prompt or resource that it is about, for transports that say so beside the message.
+    #[expect(dead_code, reason = "the transport over HTTP takes it for the header Mcp-Name")]
+    pub(crate) subject: Option<Arc<str>>,
+}
+
+impl Mark {
+    /// A request of `method` that carries this mark.
+    ///
+    /// # Errors
+    /// Only where the transport takes trees: the parameters are not valid JSON.
+    pub(crate) fn request(self, method: &str, raw: bool) -> serde_json::Result<ClientRequest> {
+        // A transport of our own takes the parameters from the mark, byte for byte.
+        let tree = match &self.params {
+            Some(params) if !raw => Some(serde_json::from_str(params.get())?),
+            _ => None,
+        };
+        let mut request = CustomRequest::new(method, tree);
+        request.extensions.insert(self);
+        Ok(ClientRequest::CustomRequest(request))
+    }
 }
 
 /// The shared side of one connection.
 pub(crate) struct Wire {
     state: Mutex<State>,
     next: AtomicI64,
-    /// Whether the transport takes the arguments of a call as they came in, or a tree.
+    /// Whether the transport takes parameters as they came in, or a tree.
     pub(crate) raw: bool,
     /// Cancelled when nothing more comes from the server.
     pub(crate) ended: CancellationToken,
@@ -146,9 +166,13 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// The raw result, once.
-    pub(crate) fn result(&self) -> Option<Box<RawValue>> {
-        self.wire.state().results.remove(&self.number)
+    /// The result of its request, once: as it came where the transport keeps it so, else what rmcp made of it.
+    ///
+    /// # Errors
+    /// Only for what rmcp made and cannot write.
+    pub(crate) fn result(&self, typed: &ServerResult) -> serde_json::Result<Box<RawValue>> {
+        let raw = self.wire.state().results.remove(&self.number);
+        raw.map_or_else(|| serde_json::value::to_raw_value(typed), Ok)
     }
 }
 
