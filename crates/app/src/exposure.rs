@@ -108,7 +108,9 @@ pub fn surface(stock: Stock<'_>, caller: &Caller) -> Surface {
             },
         })
         .filter(|tool| {
-            only.is_empty() || only.iter().any(|t| **t == *tool.name || **t == *tool.address.to_string())
+            only.is_empty()
+                || only.iter().any(|t| **t == *tool.name || **t == *tool.address.to_string())
+                || only.iter().any(|t| is_qualified(t, &tool.address))
         })
         .collect();
     let memory = categories.iter().any(|c| c == "memory");
@@ -124,15 +126,22 @@ pub fn surface(stock: Stock<'_>, caller: &Caller) -> Surface {
     }
 }
 
-/// `memory.recall` is `recall`; the documentation's `memory.search` and `memory.read` are what they meant.
+/// The older documentation's `memory.search` and `memory.read` are what they meant.
 fn canonical(name: &str) -> &str {
     match name {
         "memory.search" => "search_memories",
         "memory.read" => "recall",
-        _ => CATEGORIES
-            .iter()
-            .find_map(|category| name.strip_prefix(category)?.strip_prefix('.'))
-            .unwrap_or(name),
+        _ => name,
+    }
+}
+
+/// Whether a name is the category and the name of one of eVi's own tools: `memory.recall` counts like `recall`.
+fn is_qualified(name: &str, address: &ToolAddress) -> bool {
+    match &address.owner {
+        Owner::Builtin(category) => {
+            name.strip_prefix(&**category).and_then(|rest| rest.strip_prefix('.')) == Some(&*address.tool)
+        }
+        Owner::Upstream(_) => false,
     }
 }
 
@@ -162,7 +171,10 @@ pub fn check(exposure: &Exposure, config: &Config, own: &[(String, ToolDef)]) ->
         let wanted = canonical(name);
         let of_server =
             servers && config.upstreams.iter().any(|u| wanted.starts_with(&format!("{}.", u.name)));
-        if !known.contains(&wanted) && !of_server {
+        let of_ours = own.iter().any(|(category, def)| {
+            wanted == def.name() || is_qualified(wanted, &ToolAddress::builtin(category.as_str(), def.name()))
+        });
+        if !of_ours && !of_server {
             let near = near(wanted, known.iter().copied());
             let near = if near.is_empty() { known.iter().map(|k| (*k).to_owned()).collect() } else { near };
             return Err(Problem::new(Code::UnknownTool, format!("--tools names no tool: {name}"))
@@ -287,5 +299,11 @@ mod tests {
         let exposure = Exposure { tools: Some(vec!["memory.recal".to_owned()]), ..Exposure::default() };
         let problem = check(&exposure, &Config::default(), &own).unwrap_err();
         assert!(problem.hint.unwrap().contains("recall"));
+        for (name, is_there) in
+            [("recall", true), ("memory.recall", true), ("memory.read", true), ("git.recall", false)]
+        {
+            let exposure = Exposure { tools: Some(vec![name.to_owned()]), ..Exposure::default() };
+            assert_eq!(check(&exposure, &Config::default(), &own).is_ok(), is_there, "{name}");
+        }
     }
 }

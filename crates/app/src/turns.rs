@@ -2,20 +2,18 @@
 //! model nor runs a tool itself.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use evi_chat::{EndReason, ModelClient, TurnEvent, TurnSettings};
+use evi_chat::{EndReason, ModelClient, TurnEvent, TurnEvents, TurnSettings};
 use evi_contract::{CallRow, ChatView, Code, MessageView, Problem, Tag, TurnEventView};
 use evi_domain::{
-    BoxFuture, CallContext, CallError, CallId, Caller, ChatId, MessageId, PromptText, ResourceText, Surface,
-    ToolHost, ToolResult, TurnId,
+    BoxFuture, CallContext, CallError, CallId, Caller, ChatId, MessageId, ToolHost, ToolResult, TurnId,
     chat::{CallOutcome, ChatHead, Message, ModelCall, Role},
 };
 use evi_store::ChatStore;
 use serde_json::{Map, Value, value::RawValue};
-use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -231,31 +229,16 @@ impl Turns {
         settings: TurnSettings,
     ) {
         let cancel = self.locked().get(&chat).map(|r| r.cancel.clone()).unwrap_or_default();
-        let (sender, mut steps) = mpsc::channel(256);
-        let (kept, is_kept) = watch::channel(HashSet::new());
-        let host = Arc::new(AfterKeeping { guard: self.guard.clone(), is_kept });
         let caller = Caller::Chat { chat: chat.clone() };
-        let turn = evi_chat::run_turn(&*model, host, caller, history, settings, sender, cancel);
-        let keep = async {
-            let mut reason = None;
-            while let Some(step) = steps.recv().await {
-                let calls: Vec<CallId> = match &step {
-                    TurnEvent::MessageDone(message) => message.calls.iter().map(|c| c.id.clone()).collect(),
-                    _ => Vec::new(),
-                };
-                if let Some(end) = self.step(&chat, step).await {
-                    reason = Some(end);
-                }
-                kept.send_modify(|kept| kept.extend(calls));
-            }
-            reason
-        };
-        let (_, reason) = tokio::join!(turn, keep);
-        self.end(&chat, reason.unwrap_or_else(|| "done".to_owned()));
+        let follower = Follower { turns: &self, chat: &chat };
+        let end =
+            evi_chat::run_turn(&*model, self.guard.clone(), caller, history, settings, &follower, cancel)
+                .await;
+        self.end(&chat, end_words(&end.reason));
     }
 
-    /// Keeps a step and passes it on; gives the reason when it was the last.
-    async fn step(&self, chat: &ChatId, step: TurnEvent) -> Option<String> {
+    /// Keeps a step and passes it on.
+    async fn step(&self, chat: &ChatId, step: TurnEvent) {
         match step {
             TurnEvent::Text { delta } => {
                 if let Some(running) = self.locked().get_mut(chat) {
@@ -269,8 +252,8 @@ impl Turns {
             TurnEvent::CallRequested(call) => {
                 self.events.turn(chat.as_str(), TurnEventView::Call { call: self.row(&call, None) });
             }
-            // The outcome is kept with the message that follows.
-            TurnEvent::CallEnded(_) => {}
+            // The outcome is kept with the message that follows; the end is told when nothing runs any more.
+            TurnEvent::CallEnded(_) | TurnEvent::Ended { .. } => {}
             TurnEvent::MessageDone(message) => {
                 if message.role == Role::Assistant
                     && let Some(running) = self.locked().get_mut(chat)
@@ -288,9 +271,7 @@ impl Turns {
                     ),
                 }
             }
-            TurnEvent::Ended { reason } => return Some(end_words(&reason)),
         }
-        None
     }
 
     fn end(&self, chat: &ChatId, reason: String) {
@@ -357,56 +338,15 @@ impl Turns {
     }
 }
 
-/// Runs a call only when the conversation holds it: whoever is asked about a call finds it there, also after a crash.
-struct AfterKeeping {
-    guard: Arc<Guard>,
-    is_kept: watch::Receiver<HashSet<CallId>>,
+/// What follows a turn of one conversation.
+struct Follower<'t> {
+    turns: &'t Turns,
+    chat: &'t ChatId,
 }
 
-impl ToolHost for AfterKeeping {
-    fn surface(&self, caller: &Caller) -> Arc<Surface> {
-        self.guard.surface(caller)
-    }
-
-    fn changed(&self) -> watch::Receiver<u64> {
-        self.guard.changed()
-    }
-
-    fn call<'a>(
-        &'a self,
-        caller: &'a Caller,
-        name: &'a str,
-        arguments: Box<RawValue>,
-        context: CallContext,
-    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        Box::pin(async move {
-            if let Some(id) = &context.id {
-                let mut is_kept = self.is_kept.clone();
-                tokio::select! {
-                    // An error says that nobody keeps anything any more; then the turn is about to end.
-                    _ = is_kept.wait_for(|kept| kept.contains(id)) => {}
-                    () = context.cancel.cancelled() => return Err(CallError::Cancelled),
-                }
-            }
-            self.guard.call(caller, name, arguments, context).await
-        })
-    }
-
-    fn read_resource<'a>(
-        &'a self,
-        caller: &'a Caller,
-        uri: &'a str,
-    ) -> BoxFuture<'a, Result<ResourceText, CallError>> {
-        self.guard.read_resource(caller, uri)
-    }
-
-    fn get_prompt<'a>(
-        &'a self,
-        caller: &'a Caller,
-        name: &'a str,
-        arguments: &'a str,
-    ) -> BoxFuture<'a, Result<PromptText, CallError>> {
-        self.guard.get_prompt(caller, name, arguments)
+impl TurnEvents for Follower<'_> {
+    fn take(&self, event: TurnEvent) -> BoxFuture<'_, ()> {
+        Box::pin(self.turns.step(self.chat, event))
     }
 }
 
@@ -477,7 +417,6 @@ fn end_words(reason: &EndReason) -> String {
             format!("stopped after {rounds} rounds of tool calls; send a message to go on")
         }
         EndReason::Failed(error) => format!("{error}; {}", error.hint()),
-        EndReason::Abandoned => "the answer was given up inside eVi; the log has the details".to_owned(),
     }
 }
 

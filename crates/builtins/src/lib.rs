@@ -72,22 +72,6 @@ impl Builtins {
         self.inner.tools.clone()
     }
 
-    /// The bare name behind a name that a person may write: `recall`, `memory.recall`, and the two of the older
-    /// documentation, `memory.search` and `memory.read`.
-    pub fn resolve(&self, name: &str) -> Option<&str> {
-        let bare = match name {
-            "memory.search" => "search_memories",
-            "memory.read" => "recall",
-            other => other,
-        };
-        self.inner.tools.iter().find_map(|tool| {
-            let own = tool.def.name();
-            let qualified =
-                bare.strip_prefix(tool.category).and_then(|rest| rest.strip_prefix('.')) == Some(own);
-            (bare == own || qualified).then_some(own)
-        })
-    }
-
     /// Runs a tool by its bare name. Arguments that do not fit its schema, and a failure of the tool, are results
     /// with `isError`.
     ///

@@ -275,17 +275,6 @@ async fn an_unknown_tool_is_unknown_and_near_names_are_given() {
 }
 
 #[test]
-fn a_qualified_name_counts_like_the_bare_one() {
-    let tools = Home::new().tools;
-    assert_eq!(tools.resolve("memory.recall"), Some("recall"));
-    assert_eq!(tools.resolve("recall"), Some("recall"));
-    assert_eq!(tools.resolve("memory.search"), Some("search_memories"));
-    assert_eq!(tools.resolve("memory.read"), Some("recall"));
-    assert_eq!(tools.resolve("git.recall"), None);
-    assert_eq!(tools.resolve("memoryrecall"), None);
-}
-
-#[test]
 fn every_definition_is_whole_and_says_the_truth_about_reading() {
     let tools = Home::new().tools.tools();
     let reads: Vec<&str> = tools.iter().filter(|t| t.read_only).map(|t| t.def.name()).collect();

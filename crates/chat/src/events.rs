@@ -1,6 +1,9 @@
 //! What goes into a turn beside the conversation, what comes out while it runs, and how it ends; words only.
 
-use evi_domain::chat::{CallOutcome, Message, ModelCall};
+use evi_domain::{
+    BoxFuture,
+    chat::{CallOutcome, Message, ModelCall},
+};
 
 use crate::{ModelError, Usage};
 
@@ -35,6 +38,13 @@ impl Default for TurnSettings {
             result_cap_chars: 40_000,
         }
     }
+}
+
+/// Who follows a turn. The turn waits for each event to be taken: a call is handed to the host only when the message
+/// that holds it was taken, so whoever is asked about it finds it, also after a crash.
+pub trait TurnEvents: Send + Sync {
+    /// Takes one.
+    fn take(&self, event: TurnEvent) -> BoxFuture<'_, ()>;
 }
 
 /// What happens in a turn, in order.
@@ -77,8 +87,6 @@ pub enum EndReason {
     },
     /// The model failed.
     Failed(ModelError),
-    /// Nobody took the turn's events.
-    Abandoned,
 }
 
 impl EndReason {
@@ -89,7 +97,6 @@ impl EndReason {
             Self::Stopped => "stopped",
             Self::RoundLimit { .. } => "round_limit",
             Self::Failed(problem) => problem.code(),
-            Self::Abandoned => "abandoned",
         }
     }
 }

@@ -14,7 +14,7 @@ mod turn;
 
 pub use endpoints::{Candidate, FoundEndpoint, candidates, discover_at, discover_local, list_models};
 pub use error::ModelError;
-pub use events::{EndReason, TurnEnd, TurnEvent, TurnSettings};
+pub use events::{EndReason, TurnEnd, TurnEvent, TurnEvents, TurnSettings};
 pub use model::{
     ModelClient, ModelEvent, ModelMessage, ModelRequest, ModelTool, ModelToolCall, StopReason, Usage,
 };

@@ -12,19 +12,16 @@ use evi_domain::{
 };
 use futures::StreamExt;
 use serde_json::{Value, value::RawValue};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     EndReason, ModelClient, ModelError, ModelEvent, ModelRequest, ModelTool, ModelToolCall, NameTable,
-    StopReason, TurnEnd, TurnEvent, TurnSettings, Usage,
+    StopReason, TurnEnd, TurnEvent, TurnEvents, TurnSettings, Usage,
     transcript::{cap_text, for_model},
 };
 
 /// How long a cancelled call may take to come back before it is let go.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
-/// How long an event may wait for its reader before the turn is given up.
-const EVENT_WAIT: Duration = Duration::from_secs(30);
 /// The most bytes of one answer.
 const MAX_ANSWER: usize = 4 << 20;
 
@@ -36,7 +33,7 @@ pub async fn run_turn(
     caller: Caller,
     history: Vec<Message>,
     settings: TurnSettings,
-    events: mpsc::Sender<TurnEvent>,
+    events: &dyn TurnEvents,
     cancel: CancellationToken,
 ) -> TurnEnd {
     let surface = host.surface(&caller);
@@ -57,9 +54,9 @@ pub async fn run_turn(
         system,
         usage: Usage::default(),
     };
-    let reason = turn.run().await.unwrap_or(EndReason::Abandoned);
+    let reason = turn.run().await;
     let messages = turn.history.split_off(own);
-    turn.send(TurnEvent::Ended { reason: reason.clone() }).await.ok();
+    events.take(TurnEvent::Ended { reason: reason.clone() }).await;
     TurnEnd { reason, messages, usage: turn.usage }
 }
 
@@ -85,17 +82,13 @@ fn system_text(settings: &TurnSettings, about_tools: Option<&str>, offered: usiz
     parts.join("\n\n")
 }
 
-/// Nobody takes the events any more.
-#[derive(Debug)]
-struct Gone;
-
 struct Turn<'m> {
     model: &'m dyn ModelClient,
     host: Arc<dyn ToolHost>,
     caller: Caller,
     history: Vec<Message>,
     settings: TurnSettings,
-    events: mpsc::Sender<TurnEvent>,
+    events: &'m dyn TurnEvents,
     cancel: CancellationToken,
     names: NameTable,
     tools: Vec<ModelTool>,
@@ -115,34 +108,34 @@ struct Answer {
 }
 
 impl Turn<'_> {
-    async fn run(&mut self) -> Result<EndReason, Gone> {
+    async fn run(&mut self) -> EndReason {
         for _ in 0..self.settings.max_rounds {
-            let answer = self.ask().await?;
+            let answer = self.ask().await;
             let calls: Vec<ModelCall> = self.name_calls(answer.calls);
             let message =
                 Message { calls: calls.clone(), ended: answer.ended, ..fresh(Role::Assistant, answer.text) };
-            self.keep(message).await?;
+            self.keep(message).await;
             if let Some(reason) = answer.over {
-                return Ok(reason);
+                return reason;
             }
             if calls.is_empty() {
-                return Ok(EndReason::Done);
+                return EndReason::Done;
             }
             for call in calls {
                 if self.cancel.is_cancelled() {
-                    return Ok(EndReason::Stopped);
+                    return EndReason::Stopped;
                 }
-                self.run_call(call).await?;
+                self.run_call(call).await;
             }
             if self.cancel.is_cancelled() {
-                return Ok(EndReason::Stopped);
+                return EndReason::Stopped;
             }
         }
-        Ok(EndReason::RoundLimit { rounds: self.settings.max_rounds })
+        EndReason::RoundLimit { rounds: self.settings.max_rounds }
     }
 
     /// Asks once and passes on what comes.
-    async fn ask(&mut self) -> Result<Answer, Gone> {
+    async fn ask(&mut self) -> Answer {
         let request = ModelRequest {
             system: Some(self.system.clone()),
             messages: for_model(&self.history, self.settings.result_cap_chars),
@@ -158,7 +151,7 @@ impl Turn<'_> {
                 biased;
                 () = self.cancel.cancelled() => {
                     answer.stop();
-                    return Ok(answer);
+                    return answer;
                 }
                 next = stream.next() => next,
             };
@@ -166,11 +159,11 @@ impl Turn<'_> {
                 Some(Ok(ModelEvent::Text(delta))) => {
                     size += delta.len();
                     answer.text.push_str(&delta);
-                    self.send(TurnEvent::Text { delta }).await?;
+                    self.events.take(TurnEvent::Text { delta }).await;
                 }
                 Some(Ok(ModelEvent::Reasoning(delta))) => {
                     size += delta.len();
-                    self.send(TurnEvent::Reasoning { delta }).await?;
+                    self.events.take(TurnEvent::Reasoning { delta }).await;
                 }
                 Some(Ok(ModelEvent::Call(call))) => answer.calls.push(call),
                 Some(Ok(ModelEvent::Usage(usage))) => {
@@ -179,21 +172,21 @@ impl Turn<'_> {
                 }
                 Some(Ok(ModelEvent::End { stop_reason })) => {
                     answer.ended = cut_short(&stop_reason);
-                    return Ok(answer);
+                    return answer;
                 }
                 Some(Err(problem)) => {
                     answer.fail(problem);
-                    return Ok(answer);
+                    return answer;
                 }
                 None => {
                     answer
                         .fail(ModelError::Protocol { reason: "it ended before it was complete".to_owned() });
-                    return Ok(answer);
+                    return answer;
                 }
             }
             if size > MAX_ANSWER {
                 answer.fail(ModelError::Protocol { reason: "it does not come to an end".to_owned() });
-                return Ok(answer);
+                return answer;
             }
         }
     }
@@ -219,9 +212,9 @@ impl Turn<'_> {
     }
 
     /// Runs one call and keeps its result, whatever it is.
-    async fn run_call(&mut self, call: ModelCall) -> Result<(), Gone> {
+    async fn run_call(&mut self, call: ModelCall) {
         let id = call.id.clone();
-        self.send(TurnEvent::CallRequested(call.clone())).await?;
+        self.events.take(TurnEvent::CallRequested(call.clone())).await;
         let begun = Instant::now();
         let ended = self.call_host(&call).await;
         let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -234,9 +227,9 @@ impl Turn<'_> {
             Err(Refusal::Model { code, text }) => (code, text, None),
         };
         let outcome = CallOutcome { call: id, outcome: outcome.to_owned(), took_ms, result };
-        self.send(TurnEvent::CallEnded(outcome.clone())).await?;
+        self.events.take(TurnEvent::CallEnded(outcome.clone())).await;
         let text = cap_text(&text, self.settings.result_cap_chars);
-        self.keep(Message { answers: Some(outcome), ..fresh(Role::Tool, text) }).await
+        self.keep(Message { answers: Some(outcome), ..fresh(Role::Tool, text) }).await;
     }
 
     async fn call_host(&self, call: &ModelCall) -> Result<ToolResult, Refusal> {
@@ -275,13 +268,9 @@ impl Turn<'_> {
         ended.map_err(Refusal::Call)
     }
 
-    async fn keep(&mut self, message: Message) -> Result<(), Gone> {
+    async fn keep(&mut self, message: Message) {
         self.history.push(message.clone());
-        self.send(TurnEvent::MessageDone(message)).await
-    }
-
-    async fn send(&self, event: TurnEvent) -> Result<(), Gone> {
-        self.events.send_timeout(event, EVENT_WAIT).await.map_err(|_| Gone)
+        self.events.take(TurnEvent::MessageDone(message)).await;
     }
 }
 

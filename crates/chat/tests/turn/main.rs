@@ -5,20 +5,22 @@
 mod emulator;
 mod host;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use emulator::{Emulator, KEY, Reply, calls, delta, finish, says, text, usage};
 use evi_chat::{
-    Candidate, EndReason, Endpoint, ModelError, OpenAiCompatible, TurnEnd, TurnEvent, TurnSettings,
-    discover_at, list_models, run_turn,
+    Candidate, EndReason, Endpoint, ModelError, OpenAiCompatible, TurnEnd, TurnEvent, TurnEvents,
+    TurnSettings, discover_at, list_models, run_turn,
 };
 use evi_domain::{
-    CallError, Caller, ChatId, MessageId, Secret, ToolAddress, ToolResult,
+    BoxFuture, CallError, Caller, ChatId, MessageId, Secret, ToolAddress, ToolResult,
     chat::{Message, Role},
 };
 use host::Host;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 fn question(text: &str) -> Message {
@@ -46,24 +48,30 @@ async fn turn_with(
     model: &OpenAiCompatible,
     host: &Arc<Host>,
     settings: TurnSettings,
-    stop: impl Fn(&TurnEvent) -> bool,
+    stop: impl Fn(&TurnEvent) -> bool + Send + Sync,
 ) -> (TurnEnd, Vec<TurnEvent>) {
-    let (sender, mut receiver) = mpsc::channel(4);
     let cancel = CancellationToken::new();
     let history = vec![question("list the files")];
-    let turn = run_turn(model, host.clone(), caller(), history, settings, sender, cancel.clone());
-    let events = async {
-        let mut events = Vec::new();
-        while let Some(event) = receiver.recv().await {
-            if stop(&event) {
-                cancel.cancel();
-            }
-            events.push(event);
+    let seen = Seen { stop, cancel: cancel.clone(), events: Mutex::default() };
+    let turn = run_turn(model, host.clone(), caller(), history, settings, &seen, cancel);
+    let end = tokio::time::timeout(Duration::from_secs(15), turn).await.expect("the turn ends");
+    (end, seen.events.into_inner().unwrap())
+}
+
+struct Seen<F> {
+    stop: F,
+    cancel: CancellationToken,
+    events: Mutex<Vec<TurnEvent>>,
+}
+
+impl<F: Fn(&TurnEvent) -> bool + Send + Sync> TurnEvents for Seen<F> {
+    fn take(&self, event: TurnEvent) -> BoxFuture<'_, ()> {
+        if (self.stop)(&event) {
+            self.cancel.cancel();
         }
-        events
-    };
-    let both = async { tokio::join!(turn, events) };
-    tokio::time::timeout(Duration::from_secs(15), both).await.expect("the turn ends")
+        self.events.lock().unwrap().push(event);
+        Box::pin(async {})
+    }
 }
 
 async fn turn(emulator: &Emulator, host: &Arc<Host>) -> (TurnEnd, Vec<TurnEvent>) {
@@ -387,20 +395,6 @@ async fn without_tools_none_are_sent_and_a_cut_answer_says_so() {
     let (end, _) = turn(&emulator, &Arc::new(host)).await;
     assert!(emulator.asked()[0].get("tools").is_none());
     assert!(end.messages[0].ended.as_deref().unwrap().contains("limit"));
-}
-
-#[tokio::test]
-async fn a_turn_whose_events_nobody_takes_ends() {
-    let emulator = Emulator::start(vec![says("hi")]).await;
-    let (sender, receiver) = mpsc::channel(1);
-    drop(receiver);
-    let host = Arc::new(Host::new(ok));
-    let model = emulator.model();
-    let history = vec![question("hi")];
-    let end =
-        run_turn(&model, host, caller(), history, TurnSettings::default(), sender, CancellationToken::new())
-            .await;
-    assert_eq!(end.reason, EndReason::Abandoned);
 }
 
 #[tokio::test]
