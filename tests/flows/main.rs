@@ -13,6 +13,7 @@ mod logs;
 mod old_home;
 mod plugins;
 mod policy;
+mod references;
 mod secrets;
 mod serve;
 mod servers;

@@ -40,12 +40,14 @@ pub struct Program {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
+    /// Its environment, beside what it inherits.
+    pub env: Vec<(String, String)>,
 }
 
 impl Program {
     /// Without arguments.
     pub fn new(command: impl Display) -> Self {
-        Self { command: command.to_string(), args: Vec::new() }
+        Self { command: command.to_string(), args: Vec::new(), env: Vec::new() }
     }
 
     /// With one more argument.
@@ -55,9 +57,17 @@ impl Program {
         self
     }
 
+    /// With one more environment value.
+    #[must_use]
+    pub fn env(mut self, key: &str, value: impl Display) -> Self {
+        self.env.push((key.to_owned(), value.to_string()));
+        self
+    }
+
     /// As a draft of the contract.
     pub fn draft(&self, name: &str) -> Value {
-        json!({"name": name, "transport": "stdio", "command": self.command, "args": self.args})
+        let env: Vec<Value> = self.env.iter().map(|(k, v)| json!({"key": k, "value": v})).collect();
+        json!({"name": name, "transport": "stdio", "command": self.command, "args": self.args, "env": env})
     }
 }
 
@@ -78,14 +88,18 @@ impl House {
     /// With this server in `mcp.json`, after those that are there.
     #[must_use]
     pub fn with_server(self, name: &str, program: &Program) -> Self {
-        let mut entry = Map::new();
-        entry.insert("name".to_owned(), json!(name));
-        entry.insert("command".to_owned(), json!(program.command));
-        entry.insert("args".to_owned(), json!(program.args));
-        entry.insert("enabled".to_owned(), json!(true));
+        let env: Map<String, Value> = program.env.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
+        self.with_entry(json!({
+            "name": name, "command": program.command, "args": program.args, "env": env, "enabled": true,
+        }))
+    }
+
+    /// With this entry in `mcp.json`, after those that are there.
+    #[must_use]
+    pub fn with_entry(self, entry: Value) -> Self {
         let old = fs::read_to_string(self.home.join("mcp.json")).unwrap_or_else(|_| "[]".to_owned());
         let mut all: Vec<Value> = serde_json::from_str(&old).unwrap();
-        all.push(Value::Object(entry));
+        all.push(entry);
         self.writes("mcp.json", &serde_json::to_string_pretty(&all).unwrap());
         self
     }

@@ -26,7 +26,7 @@ pub struct Lines {
 #[derive(Default)]
 struct Heard {
     answers: HashMap<u64, Value>,
-    notices: Vec<String>,
+    notices: Vec<Value>,
     closed: bool,
 }
 
@@ -48,7 +48,7 @@ impl House {
                 let mut heard = writing.lock().unwrap();
                 match (message["id"].as_u64(), message["method"].as_str()) {
                     (Some(id), None) => drop(heard.answers.insert(id, message)),
-                    (_, Some(method)) => heard.notices.push(method.to_owned()),
+                    (_, Some(_)) => heard.notices.push(message),
                     (None, None) => panic!("neither an answer nor a notice: {line}"),
                 }
             }
@@ -135,7 +135,18 @@ impl Lines {
 
     /// How many notices of this kind came so far.
     pub fn notices(&self, method: &str) -> usize {
-        self.heard.lock().unwrap().notices.iter().filter(|m| *m == method).count()
+        self.told(method).len()
+    }
+
+    /// What the notices of this kind said so far.
+    pub fn told(&self, method: &str) -> Vec<Value> {
+        let heard = self.heard.lock().unwrap();
+        heard.notices.iter().filter(|n| n["method"] == method).map(|n| n["params"].clone()).collect()
+    }
+
+    /// Sends a notification.
+    pub async fn tells(&mut self, method: &str, params: Value) {
+        self.writes(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
     /// Waits until there are at least this many notices of changed tools.

@@ -1,7 +1,10 @@
 //! The foreign programs and eVi's own command, found through the variables of `cargo xtask test`. One that is missing
 //! fails the flow.
 
-use std::{path::PathBuf, process::Stdio};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use serde_json::Value;
 
@@ -30,35 +33,89 @@ pub fn filesystem(house: &House) -> Program {
     Program::new("node").arg(script.display()).arg(house.folder().display())
 }
 
-/// The reference server with everything, over the older HTTP+SSE. It ends when this is dropped.
+/// The reference server that remembers, in a file of the house's folder.
+pub fn memory(house: &House) -> Program {
+    let script = named("EVI_PEER_SERVERS").join("@modelcontextprotocol/server-memory/dist/index.js");
+    let file = house.folder().join("memory.jsonl");
+    Program::new("node").arg(script.display()).env("MEMORY_FILE_PATH", file.display())
+}
+
+/// The reference server for git, over this repository.
+pub fn git(repository: &Path) -> Program {
+    let python = named("EVI_PEER_PYTHON");
+    Program::new(python.display())
+        .arg("-m")
+        .arg("mcp_server_git")
+        .arg("--repository")
+        .arg(repository.display())
+}
+
+/// The reference server for the time, which believes to be in UTC.
+pub fn time() -> Program {
+    let python = named("EVI_PEER_PYTHON");
+    Program::new(python.display()).arg("-m").arg("mcp_server_time").arg("--local-timezone").arg("UTC")
+}
+
+fn everything_script() -> PathBuf {
+    named("EVI_PEER_SERVERS").join("@modelcontextprotocol/server-everything/dist/index.js")
+}
+
+/// The reference server with everything, as a process on standard input and output.
+pub fn everything() -> Program {
+    Program::new("node").arg(everything_script().display()).arg("stdio")
+}
+
+/// The same behind an address. It ends when this is dropped.
 pub struct Everything {
-    _child: tokio::process::Child,
-    /// Where its event stream is.
+    child: tokio::process::Child,
+    port: u16,
+    kind: &'static str,
+    /// Where it is.
     pub url: String,
 }
 
-/// Starts it on a free port and waits until it listens.
+/// Starts it on a free port, over the older HTTP+SSE, and waits until it listens.
 ///
 /// # Panics
 /// When it does not.
 pub async fn everything_sse() -> Everything {
-    let script = named("EVI_PEER_SERVERS").join("@modelcontextprotocol/server-everything/dist/index.js");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
-    let child = tokio::process::Command::new("node")
-        .arg(script)
-        .arg("sse")
-        .env("PORT", port.to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let listens = || async { tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok().map(drop) };
-    crate::until("server-everything to listen", listens).await;
-    Everything { _child: child, url: format!("http://127.0.0.1:{port}/sse") }
+    Everything::starts("sse", crate::Door::free_port()).await
+}
+
+/// Starts it on a free port, over streamable HTTP, and waits until it listens.
+///
+/// # Panics
+/// When it does not.
+pub async fn everything_http() -> Everything {
+    Everything::starts("streamableHttp", crate::Door::free_port()).await
+}
+
+impl Everything {
+    async fn starts(kind: &'static str, port: u16) -> Self {
+        let child = tokio::process::Command::new("node")
+            .arg(everything_script())
+            .arg(kind)
+            .env("PORT", port.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let listens = || async { tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok().map(drop) };
+        crate::until("server-everything to listen", listens).await;
+        let path = if kind == "sse" { "sse" } else { "mcp" };
+        Self { child, port, kind, url: format!("http://127.0.0.1:{port}/{path}") }
+    }
+
+    /// It ends, and another one listens at its address, which knows nothing of what was.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub async fn restarts(mut self) -> Self {
+        self.child.kill().await.unwrap();
+        Self::starts(self.kind, self.port).await
+    }
 }
 
 /// Runs MCP Inspector's command line and gives what it printed as JSON.

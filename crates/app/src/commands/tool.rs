@@ -83,15 +83,16 @@ pub async fn tool_call(app: &App, params: ToolCallRequest) -> Result<CallView, P
             Problem::new(Code::InvalidInput, "the arguments are not a JSON object").field("arguments")
         );
     };
+    // Before anything is waited for: a cancel may come at once.
+    let id = params.call.map_or_else(CallId::fresh, CallId::new);
+    let (cancel, _registered) = app.calls.register(&id, &app.cancel);
     if let Some(schema) = app.guard.schema_for_person(&params.tool) {
         schema::check(&params.tool, schema, arguments).await?;
     }
     let raw = RawValue::from_string(params.arguments.to_string())
         .map_err(|e| Problem::new(Code::Internal, e.to_string()))?;
-    let id = params.call.map_or_else(CallId::fresh, CallId::new);
-    let (context, _registered) = app.calls.register(&id, &app.cancel);
     let began = Instant::now();
-    let context = CallContext { id: Some(id.clone()), cancel: context, progress: None };
+    let context = CallContext { id: Some(id.clone()), cancel, progress: None };
     let result = app.guard.call(&Caller::Person, &params.tool, raw, context).await.map_err(|error| {
         if matches!(error, CallError::Cancelled) && app.cancel.is_cancelled() {
             return Problem::new(Code::Attach, "the owner ended before the call had an answer")
