@@ -229,6 +229,7 @@ impl Actor {
                         refreshing = Some(refresh(&peer, &wire, board, limit, Duration::ZERO));
                     }
                 },
+                fault = wire.doubted() => drop(note_sender.try_send(Note::Suspect(fault))),
                 Ok(()) = wakes.changed(), if !proving => {
                     proving = true;
                     let asking = refresh(&peer, &wire, board, limit, Duration::ZERO);
@@ -257,7 +258,7 @@ impl Actor {
                             }
                         }
                         Some(Err(error)) if proven => {
-                            return End::Lost(list_fault(error, host.as_deref(), live).await, None);
+                            return End::Lost(list_fault(error, live).await, None);
                         }
                         None if proven => {
                             let fault = host.map_or(Fault::Unresponsive { after: limit }, |host| Fault::TimedOut { host });

@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     actor::Note,
     error::Fault,
-    http,
     wire::{Mark, Ticket, Wire},
 };
 
@@ -174,7 +173,7 @@ pub(crate) async fn request(
         params: Some(Arc::from(ask.params)),
         subject: Some(Arc::from(ask.subject)),
     };
-    let request = mark.request(ask.method, link.wire.raw).map_err(internal)?;
+    let request = mark.request(ask.method);
     let sending = link.peer.send_request_with_option(request, PeerRequestOptions::no_options());
     let mut handle = tokio::select! {
         biased;
@@ -275,7 +274,7 @@ async fn explain(link: &Link, name: &UpstreamName, error: ServiceError) -> CallE
         }
         ServiceError::Cancelled { .. } => CallError::Cancelled,
         ServiceError::TransportSend(error) => {
-            let Some(fault) = sent_fault(&error, link.host.as_deref()) else {
+            let Some(fault) = sent_fault(error) else {
                 return link.unavailable_soon(name).await;
             };
             let reason = match fault {
@@ -293,9 +292,6 @@ async fn explain(link: &Link, name: &UpstreamName, error: ServiceError) -> CallE
 }
 
 /// What a failed send over HTTP means; `None` for a pipe.
-pub(crate) fn sent_fault(
-    error: &rmcp::transport::DynamicTransportError,
-    host: Option<&str>,
-) -> Option<Fault> {
-    error.error.downcast_ref::<http::HttpError>().zip(host).map(|(error, host)| http::explain(error, host))
+pub(crate) fn sent_fault(error: rmcp::transport::DynamicTransportError) -> Option<Fault> {
+    error.error.downcast().ok().map(|fault| *fault)
 }

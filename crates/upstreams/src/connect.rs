@@ -31,12 +31,13 @@ use crate::{
     error::Fault,
     expand::{Expanded, Target, expand},
     handshake::{Agreed, Broken, Era, Lead, OnSilence, shake},
-    http::{self, Endpoint},
+    http::Endpoint,
     hub::Core,
     log::Log,
     pipe::Pipe,
     process::{self, Process, Program},
     sse::{self, EventStream},
+    streamable::Streamable,
     wire::{Tap, Wire},
 };
 
@@ -236,28 +237,29 @@ async fn connect_http(
 ) -> Result<Ready, Fault> {
     let host = endpoint.host();
     loop {
-        let wire = Wire::typed();
-        let mut transport = Tap::new(endpoint.transport()?, Arc::clone(&wire));
+        let wire = Wire::new();
+        let streamable = Streamable::new(endpoint, Arc::clone(&wire), board.log.clone())?;
+        let mut transport = Tap::new(streamable, Arc::clone(&wire));
         let me = core.me();
         let shaking = shake(&mut transport, lead, &me, OnSilence::GiveUp(HTTP_PROBE), || reached(board));
-        match timeout(HTTP_HANDSHAKE, shaking).await.unwrap_or(Err(Broken::Silent)) {
+        let shaken = timeout(HTTP_HANDSHAKE, shaking).await.unwrap_or(Err(Broken::Silent));
+        if shaken.is_err() {
+            // It may have opened a session, and some servers have only one.
+            let _ = transport.close().await;
+        }
+        match shaken {
             Ok(agreed) => return settle(core, board, transport, wire, agreed, Some(host), live).await,
             Err(Broken::Silent) if lead == Lead::Auto => lead = Lead::Initialize,
             Err(Broken::Silent) => return Err(Fault::TimedOut { host }),
             Err(Broken::Closed { .. }) => {
                 return Err(Fault::NotMcp { what: "it closed the connection without an answer".to_owned() });
             }
-            Err(Broken::Send(error)) => {
-                let fault = http::explain(&error, &host);
+            Err(Broken::Send(fault)) => {
                 if !fault.is_out_of_reach() {
                     reached(board);
                 }
                 if !matches!(fault, Fault::Status { status: 404 | 405, .. }) {
                     return Err(fault);
-                }
-                if lead == Lead::Auto {
-                    lead = Lead::Initialize;
-                    continue;
                 }
                 // Nothing takes a POST here: that is how the event stream of an older server looks.
                 let opening = sse::open(endpoint, &board.log);
@@ -297,8 +299,7 @@ async fn connect_sse(
         Err(Broken::Closed { .. }) => {
             Err(Fault::NotMcp { what: "it closed its event stream without an answer".to_owned() })
         }
-        Err(Broken::Send(error)) => Err(http::explain(&error, &host)),
-        Err(Broken::Fault(fault)) => Err(fault),
+        Err(Broken::Send(fault) | Broken::Fault(fault)) => Err(fault),
     }
 }
 
@@ -331,7 +332,7 @@ where
     peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
     let listed = match list_tools(&peer, &wire, &board.log).await {
         Ok(listed) => listed,
-        Err(error) => return Err(list_fault(error, host.as_deref(), live).await),
+        Err(error) => return Err(list_fault(error, live).await),
     };
     board.stage_done(StageKind::Discovery, listed.detail());
     let tools = listed.tools;
@@ -340,12 +341,12 @@ where
 }
 
 /// Why the list did not come, with the process's own end where it ended.
-pub(crate) async fn list_fault(error: ListError, host: Option<&str>, live: &mut Live) -> Fault {
+pub(crate) async fn list_fault(error: ListError, live: &mut Live) -> Fault {
     match error {
         ListError::Answer(reason) => Fault::Discovery { reason },
         ListError::Transport(error) => {
-            if let rmcp::service::ServiceError::TransportSend(error) = &error
-                && let Some(fault) = sent_fault(error, host)
+            if let rmcp::service::ServiceError::TransportSend(error) = error
+                && let Some(fault) = sent_fault(error)
             {
                 return fault;
             }

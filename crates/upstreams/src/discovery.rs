@@ -68,7 +68,7 @@ pub(crate) async fn list_tools(
     for _ in 0..PAGES {
         let Some(page) = list_page(peer, wire, cursor).await? else { return Ok(listed) };
         for tool in page.tools {
-            take(tool, &mut listed, &mut names, log);
+            take(tool, &mut listed, &mut names, wire, log);
         }
         if listed.tools.len() > TOOLS {
             listed.left_out += listed.tools.len() - TOOLS;
@@ -87,7 +87,7 @@ pub(crate) async fn list_tools(
     Ok(listed)
 }
 
-fn take(tool: Value, listed: &mut Listed, names: &mut HashSet<String>, log: &Log) {
+fn take(tool: Value, listed: &mut Listed, names: &mut HashSet<String>, wire: &Wire, log: &Log) {
     let Value::Object(mut json) = tool else {
         listed.left_out += 1;
         warn(log, "an entry of its list of tools is not an object and is left out");
@@ -106,7 +106,13 @@ fn take(tool: Value, listed: &mut Listed, names: &mut HashSet<String>, log: &Log
             listed.left_out += 1;
             warn(log, &format!("it lists the tool {} twice; the first one counts", def.name()));
         }
-        Some(def) => listed.tools.push(def),
+        Some(def) => match wire.learn(def.name(), def.json().get("inputSchema").and_then(Value::as_object)) {
+            Ok(()) => listed.tools.push(def),
+            Err(reason) => {
+                listed.left_out += 1;
+                warn(log, &format!("the tool {} is left out: {reason}", def.name()));
+            }
+        },
     }
 }
 

@@ -84,6 +84,12 @@ pub(crate) enum Outlook {
 }
 
 impl Fault {
+    /// A message of ours that cannot be written as JSON, which is our own fault.
+    #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+    pub(crate) fn unwritable(error: serde_json::Error) -> Self {
+        Self::Rejected { code: -32603, message: format!("a message could not be written: {error}") }
+    }
+
     /// The stable word.
     pub(crate) fn code(&self) -> &'static str {
         match self {

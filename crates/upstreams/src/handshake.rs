@@ -19,7 +19,10 @@ use rmcp::{
     transport::Transport,
 };
 use serde_json::Value;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
 
 use crate::error::Fault;
 
@@ -84,21 +87,22 @@ pub(crate) async fn shake<T: Transport<RoleClient>>(
     on_silence: OnSilence,
     heard: impl FnOnce() + Send,
 ) -> Result<Agreed, Broken<T::Error>> {
-    let mut shaking = Shaking { transport, client, initialize_sent: false, heard: Some(heard) };
+    let mut shaking =
+        Shaking { transport, client, initialize_sent: false, heard: Some(heard), sending: JoinSet::new() };
     match on_silence {
         _ if lead == Lead::Initialize => {
-            shaking.send_initialize().await?;
+            shaking.send_initialize();
             shaking.receive(None).await
         }
         OnSilence::Overlap(after) => {
-            shaking.send_discover().await?;
+            shaking.send_discover();
             shaking.receive(Some(Instant::now() + after)).await
         }
         OnSilence::GiveUp(after) => {
             // Over HTTP the answer belongs to the sending.
             let probe = async {
-                shaking.send_discover().await?;
-                shaking.first_word().await
+                shaking.send_discover();
+                shaking.next().await
             };
             let first = tokio::time::timeout(after, probe).await.map_err(|_| Broken::Silent)??;
             shaking.hear();
@@ -110,61 +114,73 @@ pub(crate) async fn shake<T: Transport<RoleClient>>(
     }
 }
 
-struct Shaking<'a, T, F> {
+struct Shaking<'a, T, F, E> {
     transport: &'a mut T,
     client: &'a Implementation,
     initialize_sent: bool,
     heard: Option<F>,
+    /// Over HTTP a request is sent until its answer was read, so sending and receiving go on side by side.
+    sending: JoinSet<Result<(), E>>,
 }
 
-impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F> {
+impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F, T::Error> {
     fn hear(&mut self) {
         if let Some(heard) = self.heard.take() {
             heard();
         }
     }
 
-    async fn send(&mut self, message: ClientJsonRpcMessage) -> Result<(), Broken<T::Error>> {
-        self.transport.send(message).await.map_err(Broken::Send)
+    fn send(&mut self, message: ClientJsonRpcMessage) {
+        self.sending.spawn(self.transport.send(message));
     }
 
-    async fn send_discover(&mut self) -> Result<(), Broken<T::Error>> {
+    /// The next message, unless something cannot be sent.
+    async fn next(&mut self) -> Result<ServerJsonRpcMessage, Broken<T::Error>> {
+        loop {
+            tokio::select! {
+                biased;
+                message = self.transport.receive() => {
+                    return message.ok_or(Broken::Closed { initialize_sent: self.initialize_sent });
+                }
+                Some(sent) = self.sending.join_next(), if !self.sending.is_empty() => {
+                    // A task of ours neither panics nor is aborted before its set.
+                    sent.unwrap_or(Ok(())).map_err(Broken::Send)?;
+                }
+            }
+        }
+    }
+
+    fn send_discover(&mut self) {
         let mut discover = DiscoverRequest::new(DiscoverRequestParams {});
         discover.extensions.insert(RequestMetaObject::with_client_context(
             ProtocolVersion::LATEST,
             self.client.clone(),
             ClientCapabilities::default(),
         ));
-        self.send(ClientJsonRpcMessage::request(ClientRequest::DiscoverRequest(discover), id(DISCOVER))).await
+        self.send(ClientJsonRpcMessage::request(ClientRequest::DiscoverRequest(discover), id(DISCOVER)));
     }
 
-    async fn send_initialize(&mut self) -> Result<(), Broken<T::Error>> {
+    fn send_initialize(&mut self) {
         self.initialize_sent = true;
         let mut params = InitializeRequestParams::new(ClientCapabilities::default(), self.client.clone());
         params.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         let request = InitializeRequest::new(params);
-        self.send(ClientJsonRpcMessage::request(ClientRequest::InitializeRequest(request), id(INITIALIZE)))
-            .await
-    }
-
-    async fn first_word(&mut self) -> Result<ServerJsonRpcMessage, Broken<T::Error>> {
-        self.transport.receive().await.ok_or(Broken::Closed { initialize_sent: self.initialize_sent })
+        self.send(ClientJsonRpcMessage::request(ClientRequest::InitializeRequest(request), id(INITIALIZE)));
     }
 
     /// Until there is an agreement; `overlap_at` is when to send `initialize` unasked.
     async fn receive(&mut self, mut overlap_at: Option<Instant>) -> Result<Agreed, Broken<T::Error>> {
         loop {
             let message = tokio::select! {
-                message = self.transport.receive() => message,
+                message = self.next() => message?,
                 () = async { match overlap_at { Some(at) => sleep_until(at).await, None => pending().await } } => {
                     overlap_at = None;
                     if !self.initialize_sent {
-                        self.send_initialize().await?;
+                        self.send_initialize();
                     }
                     continue;
                 }
             };
-            let message = message.ok_or(Broken::Closed { initialize_sent: self.initialize_sent })?;
             self.hear();
             if let Some(agreed) = self.judge(message).await? {
                 return Ok(agreed);
@@ -179,7 +195,7 @@ impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F> {
                     Some(Ok(agreed)) => return Ok(Some(agreed)),
                     Some(Err(fault)) => return Err(Broken::Fault(fault)),
                     // A success that says nothing, or one that knows only legacy versions.
-                    None if !self.initialize_sent => self.send_initialize().await?,
+                    None if !self.initialize_sent => self.send_initialize(),
                     None => {}
                 }
             }
@@ -199,13 +215,13 @@ impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F> {
                     if let Some(fault) = final_rejection(&answer.error) {
                         return Err(Broken::Fault(fault));
                     }
-                    self.send_initialize().await?;
+                    self.send_initialize();
                 }
             }
             ServerJsonRpcMessage::Request(request)
                 if matches!(request.request, ServerRequest::PingRequest(_)) =>
             {
-                self.send(ClientJsonRpcMessage::response(ClientResult::empty(()), request.id)).await?;
+                self.send(ClientJsonRpcMessage::response(ClientResult::empty(()), request.id));
             }
             // Log messages and the like may come before the handshake is over.
             _ => {}
@@ -230,8 +246,8 @@ impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F> {
             result.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         }
         let done = InitializedNotification { method: Default::default(), extensions: Default::default() };
-        self.send(ClientJsonRpcMessage::notification(ClientNotification::InitializedNotification(done)))
-            .await?;
+        let done = ClientJsonRpcMessage::notification(ClientNotification::InitializedNotification(done));
+        self.transport.send(done).await.map_err(Broken::Send)?;
         Ok(Agreed { info: result.into(), era: Era::Legacy, version })
     }
 }

@@ -1,40 +1,23 @@
-//! Servers behind HTTP: builds a client and rmcp's transport with our headers and limits, and tells what went wrong
-//! in words. It
-//! never writes a header's value anywhere.
+//! Servers behind HTTP: checks address and headers, builds the client, and tells what went wrong in words. It sends
+//! nothing itself and never writes a header's value anywhere.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    error::Error,
-    io,
-    time::Duration,
-};
+use std::{collections::BTreeMap, error::Error, io, time::Duration};
 
 use evi_domain::Secret;
-use http::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Url, redirect};
-use rmcp::transport::{
-    StreamableHttpClientTransport,
-    streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
-};
+use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
+use reqwest::{Response, Url, redirect};
 
 use crate::error::Fault;
 
 /// How long a connection may take to open.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Bytes of one answer or one event.
-const ANSWER_CAP: usize = 64 << 20;
-/// Requests under way to one server; a call that hangs must not keep others from starting.
-const CONCURRENT: usize = 64;
-
-/// What rmcp's transport reports.
-pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
-/// The transport.
-pub(crate) type HttpTransport = StreamableHttpClientTransport<reqwest::Client>;
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+pub(crate) const JSON: &str = "application/json";
 
 /// Where a server is, and what every request carries.
 pub(crate) struct Endpoint {
     url: Url,
-    headers: HashMap<HeaderName, HeaderValue>,
+    headers: HeaderMap,
 }
 
 impl Endpoint {
@@ -44,7 +27,7 @@ impl Endpoint {
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(Fault::InvalidUrl { reason: format!("{} is neither http nor https", url.scheme()) });
         }
-        let mut checked = HashMap::new();
+        let mut checked = HeaderMap::new();
         for (name, value) in headers {
             let invalid = || Fault::InvalidHeader { name: name.clone() };
             let key = HeaderName::try_from(name.as_str()).map_err(|_| invalid())?;
@@ -69,7 +52,7 @@ impl Endpoint {
 
     /// What every request carries.
     pub(crate) fn headers(&self) -> HeaderMap {
-        self.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+        self.headers.clone()
     }
 
     /// Opens nothing yet; must be called inside a runtime.
@@ -93,62 +76,21 @@ impl Endpoint {
             .map_err(|error| Fault::Broken { host: self.host(), reason: plain(&error.without_url()) })
     }
 
-    /// Opens nothing yet; must be called inside a runtime.
-    pub(crate) fn transport(&self) -> Result<HttpTransport, Fault> {
-        let client = self.client()?;
-        let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
-            .custom_headers(self.headers.clone())
-            .max_concurrent_requests(CONCURRENT)
-            .max_sse_event_size(ANSWER_CAP)
-            .max_json_response_size(ANSWER_CAP)
-            // rmcp would send a call again that may have run; we open a new session instead and say so.
-            .reinit_on_expired_session(false);
-        Ok(StreamableHttpClientTransport::with_client(client, config))
-    }
-
     fn is_loopback(&self) -> bool {
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 }
 
-/// What an error of the transport means.
-pub(crate) fn explain(error: &HttpError, host: &str) -> Fault {
-    let host = host.to_owned();
-    match error {
-        StreamableHttpError::AuthRequired(_) | StreamableHttpError::Auth(_) => {
-            Fault::Status { host, status: 401 }
-        }
-        StreamableHttpError::InsufficientScope(_) => Fault::Status { host, status: 403 },
-        StreamableHttpError::HttpStatus(status) => Fault::Status { host, status: status.status },
-        StreamableHttpError::SessionExpired => Fault::SessionExpired,
-        StreamableHttpError::UnexpectedServerResponse(text) => match status_in(text) {
-            Some(status) => Fault::Status { host, status },
-            None => Fault::NotMcp { what: "its answer is not JSON-RPC".to_owned() },
-        },
-        StreamableHttpError::UnexpectedContentType(kind) => {
-            let kind = kind.as_deref().unwrap_or("nothing").chars().take(60).collect::<String>();
-            Fault::NotMcp { what: format!("it sends {kind}") }
-        }
-        StreamableHttpError::Deserialize(_) => {
-            Fault::NotMcp { what: "its answer is not JSON-RPC".to_owned() }
-        }
-        StreamableHttpError::ResponseBodyTooLarge { max_size } => {
-            Fault::NotMcp { what: format!("its answer is longer than {} MiB", max_size >> 20) }
-        }
-        StreamableHttpError::Client(error) => explain_reqwest(error, host),
-        StreamableHttpError::Io(error) => Fault::Broken { host, reason: error.kind().to_string() },
-        StreamableHttpError::Sse(_) | StreamableHttpError::UnexpectedEndOfStream => {
-            Fault::Broken { host, reason: "its stream ended".to_owned() }
-        }
-        StreamableHttpError::ControlRequestTimeout | StreamableHttpError::SessionRecoveryTimeout => {
-            Fault::TimedOut { host }
-        }
-        _ => Fault::Broken { host, reason: "the connection was closed".to_owned() },
-    }
+/// What an answer says it is, without parameters, in lower case; empty where it says nothing.
+pub(crate) fn kind_of(response: &Response) -> String {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().chars().take(60).collect()
 }
 
-fn explain_reqwest(error: &reqwest::Error, host: String) -> Fault {
+/// What a failure of the client means.
+pub(crate) fn explain(error: &reqwest::Error, host: &str) -> Fault {
+    let host = host.to_owned();
     if let Some(status) = error.status() {
         return Fault::Status { host, status: status.as_u16() };
     }
@@ -186,12 +128,6 @@ fn tls_in(cause: &(dyn Error + 'static)) -> Option<String> {
     tls_in(cause.downcast_ref::<io::Error>()?.get_ref()?)
 }
 
-/// The number in `HTTP 404 Not Found: …`, as rmcp writes it. The body behind it may say anything, so it is not
-/// passed on.
-fn status_in(text: &str) -> Option<u16> {
-    text.strip_prefix("HTTP ")?.get(..3)?.parse().ok()
-}
-
 /// One line, capped.
 fn plain(error: &(impl Error + ?Sized)) -> String {
     error.to_string().chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -215,11 +151,5 @@ mod tests {
         let good = endpoint("https://user:pw@h/mcp?token=t", &[("Authorization", "Bearer x")]).ok().unwrap();
         assert_eq!(good.host(), "h:443");
         assert!(endpoint("http://[::1]:1/mcp", &[]).ok().unwrap().is_loopback());
-    }
-
-    #[test]
-    fn a_status_is_read_from_what_rmcp_writes() {
-        assert_eq!(status_in("HTTP 401 Unauthorized: no"), Some(401));
-        assert_eq!(status_in("could not parse"), None);
     }
 }

@@ -271,7 +271,7 @@ impl Upstreams {
     }
 
     /// Calls a tool under the name that its owner gave it. `arguments` is a JSON object and arrives as the same
-    /// bytes at a process, as the same JSON over HTTP. A call that is dropped is cancelled at the server.
+    /// bytes. A call that is dropped is cancelled at the server.
     ///
     /// # Errors
     /// `Unavailable` with the reason when it is not ready or goes away, `TimedOut`, `Cancelled`, `Rpc` for the

@@ -1,7 +1,7 @@
 //! One message to bytes and bytes to messages, whatever carries them: the raw lane beside rmcp's types. What is no
 //! message is logged and skipped, what is too long is an error for whoever waits for it. It reads from nothing.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use evi_domain::LogStream;
 use rmcp::model::{
@@ -28,6 +28,8 @@ pub(crate) enum Noise {
     Stdout,
     /// The server sends an event that we do not know.
     Event,
+    /// The server's answer over HTTP is something else.
+    Body,
 }
 
 /// Both directions of one connection.
@@ -75,17 +77,16 @@ impl Messages {
         }
     }
 
-    /// A text longer than [`MESSAGE_CAP`], of which only the ends are there.
-    pub(crate) fn too_long(&mut self, head: &[u8], tail: &[u8]) {
+    /// A text longer than [`MESSAGE_CAP`], of which only the ends are there. `asked` is the request that it probably
+    /// answers.
+    pub(crate) fn too_long(&mut self, head: &[u8], tail: &[u8], asked: Option<&NumberOrString>) {
         let cap = MESSAGE_CAP >> 20;
-        match id_at_an_end(head, tail) {
+        let asked = asked.filter(|_| !names_method(head)).cloned();
+        match id_at_an_end(head, tail).map(NumberOrString::Number).or(asked) {
             Some(id) => {
                 let what = format!("the answer to request {id} is longer than {cap} MiB");
                 self.log.push(LogStream::Evi, &what);
-                let error = ErrorData::internal_error(format!("the answer is longer than {cap} MiB"), None);
-                let id = NumberOrString::Number(id);
-                self.wire.take_expected(&id);
-                self.waiting.push_back(ServerJsonRpcMessage::error(error, Some(id)));
+                self.fail(id, format!("the answer is longer than {cap} MiB"));
             }
             None if head.trim_ascii_start().starts_with(b"{") => {
                 self.log.push(LogStream::Evi, &format!("a message longer than {cap} MiB was skipped"));
@@ -94,10 +95,18 @@ impl Messages {
         }
     }
 
+    /// Whoever waits for this answer gets an error instead: nobody must wait for ever.
+    pub(crate) fn fail(&mut self, id: NumberOrString, why: impl Into<Cow<'static, str>>) {
+        self.wire.take_expected(&id);
+        let error = ErrorData::internal_error(why, None);
+        self.waiting.push_back(ServerJsonRpcMessage::error(error, Some(id)));
+    }
+
     fn noise(&self, bytes: &[u8]) {
         match self.noise {
             Noise::Stdout => self.log.noise(&String::from_utf8_lossy(bytes)),
             Noise::Event => self.log.push(LogStream::Evi, "an event that is no message was skipped"),
+            Noise::Body => self.log.push(LogStream::Evi, "an answer that is no message was skipped"),
         }
     }
 
@@ -116,11 +125,8 @@ impl Messages {
             return;
         }
         match serde_json::from_slice::<BrokenAnswer>(bytes) {
-            // Whoever waits for it must not wait for ever.
             Ok(BrokenAnswer { id: Some(id), method: None, .. }) => {
-                self.wire.take_expected(&id);
-                let error = ErrorData::internal_error("the answer is not valid JSON-RPC", None);
-                self.waiting.push_back(ServerJsonRpcMessage::error(error, Some(id)));
+                self.fail(id, "the answer is not valid JSON-RPC");
             }
             Ok(BrokenAnswer { jsonrpc: Some(_), .. }) => {
                 self.log.push(LogStream::Evi, "a message that is not valid JSON-RPC was skipped");
@@ -181,6 +187,13 @@ fn raw_request(
         }
     }
     Ok(bytes)
+}
+
+/// Whether what begins like this is a request or a notification rather than an answer.
+fn names_method(head: &[u8]) -> bool {
+    let head: String =
+        String::from_utf8_lossy(head).chars().take(200).filter(|c| !c.is_whitespace()).collect();
+    head.contains(r#""method":""#)
 }
 
 /// The id of an answer of which only the ends are known. Servers write it first or last; anywhere else it could

@@ -94,7 +94,7 @@ impl Transport<RoleClient> for Pipe {
             }
             match self.lines.next().await {
                 Ok(Some(Line::Whole(bytes))) => self.messages.accept(&bytes),
-                Ok(Some(Line::TooLong { head, tail })) => self.messages.too_long(&head, &tail),
+                Ok(Some(Line::TooLong { head, tail })) => self.messages.too_long(&head, &tail, None),
                 Ok(None) => return None,
                 Err(error) => {
                     self.log.push(LogStream::Evi, &format!("its output could not be read: {error}"));

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
 };
 
@@ -19,9 +19,14 @@ use rmcp::{
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
-use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use serde_json::{Map, Value, value::RawValue};
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
+
+use crate::{
+    error::Fault,
+    mirror::{self, Mirrored},
+};
 
 /// The first ticket; rmcp's own progress tokens count from zero.
 const FIRST_TICKET: i64 = 1_000_000;
@@ -38,24 +43,15 @@ pub(crate) struct Mark {
     /// The parameters as they are to go out, a JSON object without `_meta`.
     pub(crate) params: Option<Arc<RawValue>>,
     /// The tool, prompt or resource that it is about, for transports that say so beside the message.
-    #[expect(dead_code, reason = "the transport over HTTP takes it for the header Mcp-Name")]
     pub(crate) subject: Option<Arc<str>>,
 }
 
 impl Mark {
-    /// A request of `method` that carries this mark.
-    ///
-    /// # Errors
-    /// Only where the transport takes trees: the parameters are not valid JSON.
-    pub(crate) fn request(self, method: &str, raw: bool) -> serde_json::Result<ClientRequest> {
-        // A transport of our own takes the parameters from the mark, byte for byte.
-        let tree = match &self.params {
-            Some(params) if !raw => Some(serde_json::from_str(params.get())?),
-            _ => None,
-        };
-        let mut request = CustomRequest::new(method, tree);
+    /// A request of `method` that carries this mark. The transport takes the parameters from it, byte for byte.
+    pub(crate) fn request(self, method: &str) -> ClientRequest {
+        let mut request = CustomRequest::new(method, None);
         request.extensions.insert(self);
-        Ok(ClientRequest::CustomRequest(request))
+        ClientRequest::CustomRequest(request)
     }
 }
 
@@ -63,8 +59,9 @@ impl Mark {
 pub(crate) struct Wire {
     state: Mutex<State>,
     next: AtomicI64,
-    /// Whether the transport takes parameters as they came in, or a tree.
-    pub(crate) raw: bool,
+    /// Whether arguments are repeated in headers.
+    mirrors: AtomicBool,
+    doubted: Notify,
     /// Cancelled when nothing more comes from the server.
     pub(crate) ended: CancellationToken,
 }
@@ -75,6 +72,9 @@ struct State {
     /// Ticket by the id that rmcp gave.
     sent: HashMap<i64, i64>,
     results: HashMap<i64, Box<RawValue>>,
+    /// By tool.
+    mirrored: HashMap<String, Arc<[Mirrored]>>,
+    doubt: Option<Fault>,
 }
 
 struct Listener {
@@ -83,21 +83,12 @@ struct Listener {
 }
 
 impl Wire {
-    /// For a transport of our own.
     pub(crate) fn new() -> Arc<Self> {
-        Self::with(true)
-    }
-
-    /// For a transport of rmcp's, which takes trees.
-    pub(crate) fn typed() -> Arc<Self> {
-        Self::with(false)
-    }
-
-    fn with(raw: bool) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             next: AtomicI64::new(FIRST_TICKET),
-            raw,
+            mirrors: AtomicBool::new(false),
+            doubted: Notify::new(),
             ended: CancellationToken::new(),
         })
     }
@@ -136,6 +127,49 @@ impl Wire {
     /// Whether any marked request is under way.
     pub(crate) fn expects_any(&self) -> bool {
         !self.state().sent.is_empty()
+    }
+
+    /// From now on arguments are repeated in headers where a tool wants it.
+    pub(crate) fn mirror_arguments(&self) {
+        self.mirrors.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads from a tool's schema which arguments it wants in headers.
+    ///
+    /// # Errors
+    /// What is wrong with its marks: it must not be offered.
+    pub(crate) fn learn(&self, tool: &str, schema: Option<&Map<String, Value>>) -> Result<(), String> {
+        if !self.mirrors.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let marks = schema.map(mirror::marks).transpose();
+        let mut state = self.state();
+        match marks?.filter(|marks| !marks.is_empty()) {
+            Some(marks) => state.mirrored.insert(tool.to_owned(), marks.into()),
+            None => state.mirrored.remove(tool),
+        };
+        Ok(())
+    }
+
+    /// The arguments of a tool that are repeated in headers.
+    pub(crate) fn mirrored(&self, tool: &str) -> Arc<[Mirrored]> {
+        self.state().mirrored.get(tool).cloned().unwrap_or_default()
+    }
+
+    /// The transport found this wrong with the connection beside any request.
+    pub(crate) fn doubt(&self, fault: Fault) {
+        self.state().doubt = Some(fault);
+        self.doubted.notify_one();
+    }
+
+    /// Waits for the next doubt.
+    pub(crate) async fn doubted(&self) -> Fault {
+        loop {
+            if let Some(fault) = self.state().doubt.take() {
+                return fault;
+            }
+            self.doubted.notified().await;
+        }
     }
 
     fn report(&self, token: &ProgressToken, progress: Progress) -> bool {

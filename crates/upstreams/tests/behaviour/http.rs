@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use evi_domain::{CallContext, CallError, TransportSpec, UpstreamState};
+use evi_domain::{CallContext, CallError, ToolResult, TransportSpec, UpstreamState};
 use tokio::sync::mpsc;
 
-use crate::support::{Web, details, house, http_spec, raw, until};
+use crate::support::{House, Web, details, house, http_spec, raw, until};
+
+async fn call(house: &House, tool: &str, arguments: &str) -> Result<ToolResult, CallError> {
+    house.upstreams.call(&"a".into(), tool, &raw(arguments), &CallContext::default()).await
+}
 
 #[tokio::test]
 async fn a_server_is_reached_with_its_headers_and_its_session_is_deleted() {
@@ -139,4 +143,115 @@ async fn a_server_that_goes_down_is_found_out_by_the_next_call_and_found_again()
     assert_eq!(error.code(), "unavailable");
     let failure = house.wait("a", |s| s.failure.is_some()).await.failure.unwrap();
     assert_eq!(failure.code, "refused", "{failure:?}");
+}
+
+#[tokio::test]
+async fn i51_arguments_and_results_cross_http_as_they_are_and_unknown_fields_stay() {
+    let web = Web::start("plain");
+    let house = house();
+    house.ready(web.spec("a")).await;
+    let arguments = r#"{"big": 123456789012345678901234567890, "f": 1.0,  "z": null, "a": {"b": []}}"#;
+    let result = call(&house, "bytes", arguments).await.unwrap();
+    let sent = result.to_model_text();
+    assert!(sent.contains(arguments), "{sent}");
+    assert!(result.raw().get().contains(r#""vendor": [1.0]"#), "{}", result.raw().get());
+    let catalog = house.upstreams.catalog();
+    let echo = catalog.upstreams[&"a".into()].iter().find(|tool| tool.name() == "echo").unwrap();
+    assert_eq!(echo.json()["vendorField"], serde_json::json!({"kept": 1.0}));
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_early_is_gone_on_with_and_one_without_a_place_is_an_error() {
+    let web = Web::start("plain");
+    let house = house();
+    let mut spec = web.spec("a");
+    if let TransportSpec::Http { headers, .. } = &mut spec.transport {
+        headers.insert("X-Key".into(), "k".into());
+    }
+    house.ready(spec).await;
+    let result = call(&house, "resume", "{}").await.unwrap();
+    assert!(result.raw().get().contains(r#""resumed": "place-7""#));
+    assert_eq!((web.saw("POST tools/call"), web.saw("GET place-7 k")), (1, 1));
+    let error = call(&house, "cut", "{}").await.unwrap_err();
+    assert!(
+        matches!(&error, CallError::Unavailable { reason, .. } if reason.contains("ended before the answer")),
+        "{error:?}"
+    );
+    assert_eq!(web.saw("POST tools/call"), 2);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_an_error_for_its_call_and_the_next_call_works() {
+    let web = Web::start("plain");
+    let house = house();
+    house.ready(web.spec("a")).await;
+    for tool in ["huge", "huge_event"] {
+        let error = call(&house, tool, "{}").await.unwrap_err();
+        assert!(
+            matches!(&error, CallError::Rpc { message, .. } if message == "the answer is longer than 64 MiB"),
+            "{tool}: {error:?}"
+        );
+        call(&house, "echo", "{}").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn i38_a_notice_on_the_stream_has_the_tools_listed_again() {
+    let web = Web::start("notices");
+    let house = house();
+    house.ready(web.spec("a")).await;
+    until("the stream of notices", || web.saw("GET None") == 1).await;
+    call(&house, "change", "{}").await.unwrap();
+    house.wait("a", |status| status.tools == 4).await;
+    assert!(house.tools("a").contains(&"new".to_owned()));
+}
+
+#[tokio::test]
+async fn a_modern_server_gets_its_headers_and_tools_with_wrong_marks_are_left_out() {
+    let web = Web::start("modern");
+    let house = house();
+    let status = house.ready(web.spec("a")).await;
+    assert_eq!(
+        details(&status)[2..],
+        ["Handshake Done protocol 2026-07-28", "Discovery Done 3 tools, 1 left out (see its log)"]
+    );
+    assert!(
+        house.log("a").contains("the tool wrong is left out: x-mcp-header is on n"),
+        "{}",
+        house.log("a")
+    );
+    call(&house, "echo", r#"{"region": "Zürich"}"#).await.unwrap();
+    let version = "MCP-Protocol-Version=2026-07-28 Mcp-Session-Id=None";
+    for (method, name, region) in [
+        ("server/discover", "None", "None"),
+        ("tools/list", "None", "None"),
+        ("tools/call", "echo", "=?base64?WsO8cmljaA==?="),
+    ] {
+        let line = format!(
+            "HEADERS {method} Mcp-Method={method} Mcp-Name={name} Mcp-Param-Region={region} {version}"
+        );
+        assert_eq!(web.saw(&line), 1, "{line}\n{:?}", web.requests.lock().unwrap());
+    }
+    assert_eq!(web.saw("GET") + web.saw("POST initialize"), 0);
+}
+
+#[tokio::test]
+async fn a_cancel_closes_a_modern_response_and_tells_an_older_server() {
+    for (mode, tells) in [("modern", 0), ("plain", 1)] {
+        let web = Web::start(mode);
+        let house = house();
+        house.ready(web.spec("a")).await;
+        let context = CallContext::default();
+        let cancel = context.cancel.clone();
+        let (name, arguments) = ("a".into(), raw("{}"));
+        let calling = house.upstreams.call(&name, "hang", &arguments, &context);
+        let cancelling = async {
+            until("the call", || web.saw("POST tools/call") == 1).await;
+            cancel.cancel();
+        };
+        let (called, ()) = tokio::join!(calling, cancelling);
+        assert!(matches!(called, Err(CallError::Cancelled)), "{called:?}");
+        until("the end of the response", || web.saw("closed") == 1).await;
+        assert_eq!(web.saw("POST notifications/cancelled"), tells, "{mode}");
+    }
 }
