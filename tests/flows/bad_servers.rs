@@ -91,7 +91,7 @@ async fn each_way_not_to_come_up_is_a_state_with_its_reason_and_the_others_go_on
     for name in ["junk", "hangs"] {
         let marker = house.notes_file(name).display().to_string();
         until("no process of a server that is off", || async {
-            evi_tests::running_with(&marker, "server.py").is_empty().then_some(())
+            evi_tests::running_with(&marker, "adversary").is_empty().then_some(())
         })
         .await;
     }

@@ -187,7 +187,7 @@ async fn an_owner_that_is_killed_takes_no_session_with_it() {
     assert_eq!(answer["result"]["content"][0]["text"], "{\"what\": \"next\"}");
     assert_eq!(client.leaves().await.0, 0);
     let marker = house.notes_file("box").display().to_string();
-    until("no server to be left", || async { running_with(&marker, "server.py").is_empty().then_some(()) })
+    until("no server to be left", || async { running_with(&marker, "adversary").is_empty().then_some(()) })
         .await;
 }
 
@@ -259,7 +259,7 @@ async fn serving_over_http_beside_a_page_binds_its_own_port_and_relays() {
     until("it to run the server by itself", look).await;
     ends(child).await;
     let marker = house.notes_file("box").display().to_string();
-    assert!(running_with(&marker, "server.py").is_empty(), "no server survives");
+    assert!(running_with(&marker, "adversary").is_empty(), "no server survives");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -345,9 +345,9 @@ async fn i15_a_client_that_leaves_in_the_middle_of_a_call_leaves_no_process_behi
     client.begins_call("box.wait", json!({})).await;
     has_noted(&house, "waiting", 1).await;
     let marker = house.notes_file("box").display().to_string();
-    assert_eq!(running_with(&marker, "server.py").len(), 1);
+    assert_eq!(running_with(&marker, "adversary").len(), 1);
     assert_eq!(client.leaves().await.0, 0);
-    assert!(running_with(&marker, "server.py").is_empty());
+    assert!(running_with(&marker, "adversary").is_empty());
 
     // Beside a page, only the call ends.
     let page = house.opens_page().await;
@@ -361,7 +361,7 @@ async fn i15_a_client_that_leaves_in_the_middle_of_a_call_leaves_no_process_behi
     has_noted(&house, "cancelled", 1).await;
     assert_eq!(page.does("upstream_get", json!({"name": "box"})).await["state"], "ready");
     assert_eq!(page.closes().await, 0);
-    assert!(running_with(&marker, "server.py").is_empty());
+    assert!(running_with(&marker, "adversary").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -417,7 +417,7 @@ async fn i15_a_client_process_that_is_killed_takes_its_call_with_it_and_nothing_
 #[tokio::test(flavor = "multi_thread")]
 async fn five_applications_that_start_at_once_share_one_server_over_two_deaths_of_its_owner() {
     let house = with_box();
-    let running = || running_with(&house.notes_file("box").display().to_string(), "server.py").len();
+    let running = || running_with(&house.notes_file("box").display().to_string(), "adversary").len();
     let mut clients = futures::future::join_all((0..5).map(async |_| {
         let mut client = house.serves(&[]).await;
         client.greets().await;
@@ -430,7 +430,7 @@ async fn five_applications_that_start_at_once_share_one_server_over_two_deaths_o
         let look = || async {
             // Who owns the home is whoever has the server as its child.
             let server =
-                *running_with(&house.notes_file("box").display().to_string(), "server.py").first()?;
+                *running_with(&house.notes_file("box").display().to_string(), "adversary").first()?;
             let owner = evi_tests::parent(server)?;
             clients.iter().position(|client| client.pid() == owner)
         };

@@ -134,7 +134,7 @@ async fn a_server_that_crashes_or_changes_its_tools_needs_no_restart_of_evi() {
     person.sees("box", "off").await;
     let marker = house.notes_file("box").display().to_string();
     evi_tests::until("no process of the server", || async {
-        evi_tests::running_with(&marker, "server.py").is_empty().then_some(())
+        evi_tests::running_with(&marker, "adversary").is_empty().then_some(())
     })
     .await;
     person.quits().await;

@@ -131,9 +131,13 @@ impl House {
     pub fn server(&self, name: &str, mode: &str) -> Program {
         let script =
             Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo names this package's folder"))
-                .join("support/server.py");
+                .join("adversary");
         Program::new(if cfg!(windows) { "python" } else { "python3" })
+            .arg("-I")
+            .arg("-S")
+            .arg("-B")
             .arg(script.display())
+            .arg("box")
             .arg(self.notes_file(name).display())
             .arg(mode)
     }

@@ -75,7 +75,9 @@ fn a_thousand_restarts_leave_as_many_open_files_threads_and_processes_as_there_w
             ..Settings::default()
         });
         let specs = || -> Vec<_> {
-            (0..SERVERS).map(|n| command(&format!("s{n}"), "sh", vec![fixture("quick.sh")])).collect()
+            (0..SERVERS)
+                .map(|n| command(&format!("s{n}"), "sh", vec![fixture("adversary/quick.sh")]))
+                .collect()
         };
         let restart_all = async |round: usize| {
             if round % 4 == 3 {

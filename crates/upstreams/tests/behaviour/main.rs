@@ -1,4 +1,4 @@
-//! What upstreams do with servers that behave and servers that do not. The servers are scripts in `../fixtures`.
+//! What upstreams do with servers that behave and servers that do not. The servers are those of `tests/adversary`.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

@@ -97,11 +97,11 @@ async fn i60_a_first_run_that_downloads_shows_as_installing_with_its_stderr() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let (npx, gate) = (folder.path().join("npx"), folder.path().join("gate"));
-    let script = "#!/bin/sh\necho 'fetching the package' >&2\nwhile [ ! -e \"$1\" ]; do sleep 0.05; done\nexec python3 \"$2\" plain\n";
+    let script = "#!/bin/sh\necho 'fetching the package' >&2\nwhile [ ! -e \"$1\" ]; do sleep 0.05; done\nexec python3 \"$2\" lines plain\n";
     std::fs::write(&npx, script).unwrap();
     std::fs::set_permissions(&npx, std::fs::Permissions::from_mode(0o755)).unwrap();
     let house = house_with(Settings { start_limit: Duration::from_secs(6), ..Settings::default() });
-    let args = vec![gate.to_str().unwrap().to_owned(), crate::support::fixture("server.py")];
+    let args = vec![gate.to_str().unwrap().to_owned(), crate::support::fixture("adversary")];
     house.upstreams.apply(vec![command("a", npx.to_str().unwrap(), args)]);
     let status = house.wait("a", |s| s.state == UpstreamState::Installing).await;
     assert_eq!((status.stages[1].state, status.stages[2].state), (StageState::Done, StageState::Running));

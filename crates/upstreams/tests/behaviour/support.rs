@@ -18,16 +18,22 @@ use serde_json::value::RawValue;
 
 pub const LONG: Duration = Duration::from_secs(20);
 
+/// A file or folder of the repository's tests.
 pub fn fixture(name: &str) -> String {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "fixtures", name].iter().collect();
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../tests", name].iter().collect();
     path.to_string_lossy().into_owned()
 }
 
-/// A stdio spec over `server.py`.
+/// The adversarial server, in one of its kinds and modes.
+fn adversary(kind: &str, args: &[&str]) -> Vec<String> {
+    let script = fixture("adversary");
+    let all = ["-I", "-S", "-B", &script, kind].into_iter().chain(args.iter().copied());
+    all.map(str::to_owned).collect()
+}
+
+/// A stdio spec over the adversarial server.
 pub fn server(name: &str, args: &[&str]) -> UpstreamSpec {
-    let script = fixture("server.py");
-    let args = std::iter::once(script.as_str()).chain(args.iter().copied()).map(str::to_owned).collect();
-    command(name, "python3", args)
+    command(name, "python3", adversary("lines", args))
 }
 
 pub fn command(name: &str, command: &str, args: Vec<String>) -> UpstreamSpec {
@@ -175,7 +181,7 @@ pub fn alive(pid: u32) -> bool {
     !state.is_empty() && !state.starts_with('Z')
 }
 
-/// The HTTP fixture, running.
+/// The adversarial server behind an address, running.
 pub struct Web {
     child: Child,
     pub port: u16,
@@ -184,16 +190,16 @@ pub struct Web {
 
 impl Web {
     pub fn start(mode: &str) -> Self {
-        Self::run("http_server.py", mode)
+        Self::run("web", mode)
     }
 
     pub fn start_sse(mode: &str) -> Self {
-        Self::run("sse_server.py", mode)
+        Self::run("events", mode)
     }
 
-    fn run(script: &str, mode: &str) -> Self {
+    fn run(kind: &str, mode: &str) -> Self {
         let mut child =
-            Command::new("python3").args([&fixture(script), mode]).stdout(Stdio::piped()).spawn().unwrap();
+            Command::new("python3").args(adversary(kind, &[mode])).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let port = lines.next().unwrap().unwrap().parse().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
