@@ -114,6 +114,27 @@ async fn the_server_with_everything_is_the_same_over_each_transport() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn i23_a_server_that_is_restarted_between_two_calls_is_found_again_without_a_hand() {
+    let web = peers::everything_http().await;
+    let house = house()
+        .with_servers_on()
+        .with_entry(json!({"name": "web", "transport": "http", "url": web.url, "enabled": true}));
+    let person = house.opens().await;
+    person.sees("web", "ready").await;
+    person.calls("web.echo", json!({"message": "one"})).await;
+    let web = web.restarts().await;
+    // It says 400 to its old session. What was asked may not be asked twice, so the person hears of it.
+    let echo = json!({"tool": "web.echo", "arguments": {"message": "two"}});
+    let problem = person.is_refused("tool_call", echo.clone()).await;
+    assert!(!problem.message.is_empty(), "{problem:?}");
+    let works = || async { person.tries("tool_call", echo.clone()).await.ok() };
+    let view = until("the next call to work", works).await;
+    assert_eq!(view["text"], "Echo: two");
+    drop(web);
+    person.quits().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn memory_git_and_time_are_listed_and_called_from_a_terminal_and_their_eras_are_shown() {
     let house = house().with_servers_on();
     let repository = house.folder().join("a repository");

@@ -88,10 +88,14 @@ impl House {
     /// With this server in `mcp.json`, after those that are there.
     #[must_use]
     pub fn with_server(self, name: &str, program: &Program) -> Self {
-        let env: Map<String, Value> = program.env.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
-        self.with_entry(json!({
-            "name": name, "command": program.command, "args": program.args, "env": env, "enabled": true,
-        }))
+        let mut entry = json!({
+            "name": name, "command": program.command, "args": program.args, "enabled": true,
+        });
+        if !program.env.is_empty() {
+            entry["env"] =
+                program.env.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<Map<_, _>>().into();
+        }
+        self.with_entry(entry)
     }
 
     /// With this entry in `mcp.json`, after those that are there.
