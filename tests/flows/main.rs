@@ -10,6 +10,7 @@ mod chat;
 mod gateway;
 mod json_output;
 mod logs;
+mod offer;
 mod old_home;
 mod plugins;
 mod policy;

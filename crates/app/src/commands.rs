@@ -2,6 +2,7 @@
 
 mod chat;
 mod gateway;
+pub(crate) mod offer;
 pub(crate) mod plugin;
 mod settings;
 mod tool;
@@ -49,6 +50,12 @@ delegate! {
     tool_call(ToolCallRequest) -> CallView = tool;
     call_cancel(CallRef) -> Nothing = tool;
     activity_list(Nothing) -> Vec<ActivityRow> = tool;
+    resource_list(OfferQuery) -> ResourceList = offer;
+    resource_read(ResourceRead) -> ResourceView = offer;
+    prompt_list(OfferQuery) -> PromptList = offer;
+    prompt_get(PromptGet) -> PromptView = offer;
+    completion_get(CompletionAsk) -> Completion = offer;
+    upstream_about(UpstreamRef) -> ServerAbout = offer;
     gateway_get(Nothing) -> GatewayView = gateway;
     gateway_set_enabled(Switch) -> GatewayView = gateway;
     gateway_set_port(PortSet) -> GatewayView = gateway;

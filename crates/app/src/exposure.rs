@@ -69,8 +69,8 @@ pub fn surface(stock: Stock<'_>, caller: &Caller) -> Surface {
     for (category, def) in stock.own {
         tools.push((ToolAddress::builtin(category.as_str(), def.name()), def.clone()));
     }
-    for (name, defs) in &stock.catalog.upstreams {
-        for def in defs.iter() {
+    for (name, offer) in &stock.catalog.upstreams {
+        for def in &offer.tools {
             tools.push((ToolAddress::upstream(name.clone(), def.name()), def.clone()));
         }
     }
@@ -222,7 +222,7 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evi_domain::UpstreamName;
+    use evi_domain::{Offer, UpstreamName};
     use serde_json::json;
     use std::sync::Arc;
 
@@ -238,7 +238,8 @@ mod tests {
             ("shell".to_owned(), def("run_command", false)),
         ];
         let mut catalog = Catalog::default();
-        catalog.upstreams.insert("fs".into(), Arc::new(vec![def("read", true), def("write", false)]));
+        let offer = Offer { tools: vec![def("read", true), def("write", false)], ..Offer::default() };
+        catalog.upstreams.insert("fs".into(), Arc::new(offer));
         let stock =
             Stock { config, catalog: &catalog, own: &own, resources: Vec::new(), prompts: Vec::new() };
         let caller = Caller::Client { name: "x".into(), exposure };

@@ -30,7 +30,7 @@ use crate::{
 /// How long a client of the gateway waits for the person.
 pub const APPROVAL_LIMIT: Duration = Duration::from_secs(45);
 /// How long a call waits for a server that is on its way.
-const START_LIMIT: Duration = Duration::from_secs(60);
+pub const START_LIMIT: Duration = Duration::from_secs(60);
 const OWN_TOOL_LIMIT: Duration = Duration::from_secs(120);
 const ARGUMENTS_KEPT: usize = 4096;
 
@@ -42,7 +42,7 @@ pub struct Guard {
     pub(crate) builtins: Builtins,
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) journal: Arc<dyn Journal>,
-    /// The tools of servers as they were last time.
+    /// What servers offered the last time.
     pub(crate) last_known: Arc<dyn CatalogCache>,
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) events: Events,
@@ -99,16 +99,16 @@ impl Guard {
         for status in self.upstreams.statuses() {
             if status.state.is_on_its_way()
                 && !catalog.upstreams.contains_key(&status.name)
-                && let Some(tools) = self.last_known.get(&status.name)
+                && let Some(offer) = self.last_known.get(&status.name)
             {
-                catalog.upstreams.insert(status.name, Arc::new(tools));
+                catalog.upstreams.insert(status.name, Arc::new(offer));
             }
         }
         catalog
     }
 
     /// Waits for a server that is on its way; the call itself then says what became of it.
-    async fn wait_for(&self, name: &UpstreamName, cancel: &CancellationToken) {
+    pub(crate) async fn wait_for(&self, name: &UpstreamName, cancel: &CancellationToken, within: Duration) {
         if self.upstreams.catalog().upstreams.contains_key(name) {
             return;
         }
@@ -122,7 +122,7 @@ impl Guard {
         };
         tokio::select! {
             () = cancel.cancelled() => {}
-            _ = tokio::time::timeout(START_LIMIT, coming) => {}
+            _ = tokio::time::timeout(within, coming) => {}
         }
     }
 
@@ -150,7 +150,7 @@ impl Guard {
         self.permit(caller, tool, id, arguments, context).await?;
         match &tool.address.owner {
             Owner::Upstream(name) => {
-                self.wait_for(name, &context.cancel).await;
+                self.wait_for(name, &context.cancel, START_LIMIT).await;
                 self.upstreams.call(name, &tool.address.tool, arguments, context).await
             }
             Owner::Builtin(_) => {
@@ -230,7 +230,7 @@ impl Guard {
     }
 
     /// A server may repeat in its error what it was given in confidence.
-    fn without_secrets(&self, error: CallError) -> CallError {
+    pub(crate) fn without_secrets(&self, error: CallError) -> CallError {
         let Ok(text) = serde_json::to_string(&error) else { return error };
         match self.redactor.redact(&text) {
             Cow::Borrowed(_) => error,

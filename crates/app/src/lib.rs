@@ -44,6 +44,7 @@ use events::Events;
 use guard::Guard;
 use turns::Turns;
 
+pub use commands::offer::save_content;
 pub use evi_attach::Rank;
 pub use evi_contract as contract;
 pub use evi_contract::Problem;

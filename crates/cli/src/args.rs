@@ -14,7 +14,7 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Servers, their tools, and serving other applications
+    /// Servers, their tools, resources and prompts, and serving other applications
     #[command(subcommand, arg_required_else_help = true)]
     Mcp(Mcp),
     /// Plugins: folders that bring servers, commands and skills
@@ -61,6 +61,14 @@ pub enum Mcp {
     },
     /// Call a tool
     Call(Call),
+    /// List what can be read at the servers, and the templates of addresses
+    ListResources(Listing),
+    /// Read a resource
+    Read(Read),
+    /// List the prompts of the servers, each with its arguments
+    ListPrompts(Listing),
+    /// Print the messages of a prompt
+    Prompt(Prompt),
     /// Print what a server wrote: its stderr, and what is not the protocol
     Logs(Logs),
     /// Serve tools, memories and prompts to another application
@@ -147,6 +155,43 @@ pub struct Call {
     /// The tool, as list-tools shows it
     pub tool: String,
     /// name=value, name:=json, or one JSON object
+    pub arguments: Vec<String>,
+    /// Print the whole result object as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Listing {
+    /// Only this server's
+    pub name: Option<String>,
+    /// Print JSON, with each definition as its server gave it
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Read {
+    /// The server's name
+    pub name: String,
+    /// The resource's address, as list-resources shows it; a template's with its variables filled in
+    pub uri: String,
+    /// Write it to a file, decoded, in place of printing it
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the whole result object as JSON
+    #[arg(long, conflicts_with = "output")]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Prompt {
+    /// The server's name
+    pub name: String,
+    /// The prompt's name, as list-prompts shows it
+    pub prompt: String,
+    /// Its arguments
+    #[arg(value_name = "KEY=VALUE")]
     pub arguments: Vec<String>,
     /// Print the whole result object as JSON
     #[arg(long)]

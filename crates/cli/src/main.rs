@@ -4,6 +4,7 @@
 mod args;
 mod edit;
 mod logs;
+mod offer;
 mod output;
 mod plugin;
 mod serve;
@@ -51,6 +52,10 @@ async fn run(cli: Cli, home: Home) -> ExitCode {
             Mcp::Disable { name } => edit::switch(home, name, false).await,
             Mcp::ListTools { json } => tools::list(home, json).await,
             Mcp::Call(call) => tools::call(home, call).await,
+            Mcp::ListResources(args) => offer::list_resources(home, args).await,
+            Mcp::Read(args) => offer::read(home, args).await,
+            Mcp::ListPrompts(args) => offer::list_prompts(home, args).await,
+            Mcp::Prompt(args) => offer::prompt(home, args).await,
             Mcp::Logs(args) => logs::logs(home, args).await,
             Mcp::Serve(serve) => serve::serve(home, serve).await,
             Mcp::ServeConfig(config) => serve::config(&home, &config),

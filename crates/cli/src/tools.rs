@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{args::Call, edit, output};
 
 /// The application for one command. While `[tools] mcp` is off nobody runs the servers, so this command does.
-async fn open(home: Home) -> Result<Front, Problem> {
+pub async fn open(home: Home) -> Result<Front, Problem> {
     let (config, problems) = evi_app::read_config(&home);
     output::config_problems(&problems);
     let on = config.tools.mcp;
@@ -29,7 +29,8 @@ async fn open(home: Home) -> Result<Front, Problem> {
     Front::alone(options).await
 }
 
-async fn ask<T: serde::de::DeserializeOwned>(
+/// Asks the application and reads its answer.
+pub async fn ask<T: serde::de::DeserializeOwned>(
     front: &Front,
     command: &str,
     params: Value,
@@ -67,16 +68,20 @@ pub async fn list(home: Home, as_json: bool) -> Result<ExitCode, Problem> {
 async fn listed(front: &Front) -> Result<(ToolList, Vec<UpstreamRow>), Problem> {
     let rows: Vec<UpstreamRow> = ask(front, "upstream_settle", json!({})).await?;
     let tools: ToolList = ask(front, "tool_list", json!({})).await?;
-    let failed = rows
-        .into_iter()
-        .filter(|row| {
-            row.enabled && !matches!(row.state, UpstreamStateView::Ready | UpstreamStateView::Blocked)
-        })
-        .collect();
+    let failed = failed(rows);
     Ok((tools, failed))
 }
 
-fn report(row: &UpstreamRow) {
+/// Those that are on and did not come up.
+pub fn failed(rows: Vec<UpstreamRow>) -> Vec<UpstreamRow> {
+    let of = |row: &UpstreamRow| {
+        row.enabled && !matches!(row.state, UpstreamStateView::Ready | UpstreamStateView::Blocked)
+    };
+    rows.into_iter().filter(of).collect()
+}
+
+/// Prints why a server is not ready, and its last words.
+pub fn report(row: &UpstreamRow) {
     match &row.problem {
         Some(problem) => {
             output::failed(problem);
@@ -93,7 +98,8 @@ fn report(row: &UpstreamRow) {
 /// Characters of a line of a server's stderr.
 const STDERR_SHOWN: usize = 400;
 
-fn one_line(text: &str) -> String {
+/// A text of others without line ends.
+pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -127,8 +133,18 @@ async fn called(front: &Front, call: &Call) -> Result<CallView, Problem> {
     }
     let schema = find(&tools, &call.tool).map(|tool| tool.input_schema.clone()).unwrap_or_default();
     let arguments = arguments::from_words(&call.arguments, &schema)?;
+    cancellable(front, "tool_call", json!({"tool": call.tool, "arguments": arguments})).await
+}
+
+/// Runs a command that takes an identity to cancel by; Ctrl+C cancels it at the server.
+pub async fn cancellable<T: serde::de::DeserializeOwned>(
+    front: &Front,
+    command: &str,
+    mut params: Value,
+) -> Result<T, Problem> {
     let id = format!("cli-{}", std::process::id());
-    let running = ask(front, "tool_call", json!({"tool": call.tool, "arguments": arguments, "call": id}));
+    params["call"] = Value::from(id.as_str());
+    let running = ask(front, command, params);
     tokio::pin!(running);
     tokio::select! {
         view = &mut running => view,

@@ -5,6 +5,7 @@
 pub mod chat;
 pub mod event;
 pub mod gateway;
+pub mod offer;
 pub mod plugin;
 pub mod problem;
 pub mod settings;
@@ -16,6 +17,7 @@ pub mod upstream;
 pub use chat::*;
 pub use event::{Event, TurnEventView};
 pub use gateway::*;
+pub use offer::*;
 pub use plugin::*;
 pub use problem::{Code, Problem};
 pub use settings::*;

@@ -140,6 +140,13 @@ command_table! {
     Mutation call_cancel(CallRef) -> Nothing, [], "Cancels a call";
     Query activity_list(Nothing) -> Vec<ActivityRow>, [Activity], "The newest calls";
 
+    Query resource_list(OfferQuery) -> ResourceList, [Tools], "What can be read at the servers, and how";
+    Query resource_read(ResourceRead) -> ResourceView, [], "Reads a resource for the person";
+    Query prompt_list(OfferQuery) -> PromptList, [Tools], "The prompts of the servers";
+    Query prompt_get(PromptGet) -> PromptView, [], "Gets a prompt's messages for the person";
+    Query completion_get(CompletionAsk) -> Completion, [], "Values that a server suggests for an argument or a variable";
+    Query upstream_about(UpstreamRef) -> ServerAbout, [Tools], "What a server says of itself";
+
     Query gateway_get(Nothing) -> GatewayView, [Gateway], "The served endpoint";
     Mutation gateway_set_enabled(Switch) -> GatewayView, [Gateway], "Starts or stops the served endpoint";
     Mutation gateway_set_port(PortSet) -> GatewayView, [Gateway, Settings], "Changes the port";

@@ -46,12 +46,12 @@ pub struct ToolList {
     /// In the order of servers, eVi's own last.
     pub tools: Vec<ToolRow>,
     /// Servers that are on and have no tools to show, with the reason.
-    pub missing: Vec<MissingTools>,
+    pub missing: Vec<MissingServer>,
 }
 
-/// A server whose tools are not there.
+/// A server that is on and has nothing to show now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
-pub struct MissingTools {
+pub struct MissingServer {
     /// Which.
     pub server: String,
     /// Why.

@@ -57,15 +57,90 @@ impl ToolDef {
     }
 }
 
-/// A resource's definition, by the same rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ResourceDef(pub Arc<Map<String, Value>>);
+macro_rules! definition {
+    ($(#[$about:meta])* $name:ident, $key:literal, $(#[$about_key:meta])* $id:ident) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Arc<Map<String, Value>>);
 
-/// A prompt's definition, by the same rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PromptDef(pub Arc<Map<String, Value>>);
+        impl $name {
+            #[doc = concat!("Takes a definition; `None` when it has no text `", $key, "`.")]
+            pub fn new(json: Map<String, Value>) -> Option<Self> {
+                json.get($key)?.as_str()?;
+                Some(Self(Arc::new(json)))
+            }
+            $(#[$about_key])*
+            pub fn $id(&self) -> &str {
+                self.text($key).unwrap_or_default()
+            }
+            /// A text of it: `name`, `title`, `description`, `mimeType`, …
+            pub fn text(&self, key: &str) -> Option<&str> {
+                self.0.get(key)?.as_str()
+            }
+            /// The whole definition.
+            pub fn json(&self) -> &Map<String, Value> {
+                &self.0
+            }
+        }
+    };
+}
+
+definition! {
+    /// A resource's definition, by the same rule.
+    ResourceDef, "uri",
+    /// Its address.
+    uri
+}
+definition! {
+    /// The definition of a family of resources, by the same rule.
+    TemplateDef, "uriTemplate",
+    /// Its address with variables, as RFC 6570 writes them.
+    uri_template
+}
+definition! {
+    /// A prompt's definition, by the same rule.
+    PromptDef, "name",
+    /// The name its owner gave it.
+    name
+}
+
+/// Everything that a server offers, each entry as its JSON came. Order is that of its lists; names and addresses are
+/// unique within each.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Offer {
+    /// What can be called.
+    pub tools: Vec<ToolDef>,
+    /// What can be read.
+    pub resources: Vec<ResourceDef>,
+    /// Families of what can be read.
+    pub templates: Vec<TemplateDef>,
+    /// Messages that it makes.
+    pub prompts: Vec<PromptDef>,
+    /// What it says about the use of all this.
+    pub instructions: Option<String>,
+    /// What it says of itself (`serverInfo`): `name`, `version`, `title`, `websiteUrl`, `icons`, …
+    pub server: Option<Map<String, Value>>,
+    /// Whether it suggests values for the arguments of prompts and the variables of templates.
+    pub completes: bool,
+}
+
+impl Offer {
+    /// The one way from a name back to a prompt.
+    pub fn prompt(&self, name: &str) -> Option<&PromptDef> {
+        self.prompts.iter().find(|p| p.name() == name)
+    }
+}
+
+/// Whose argument or variable a server is asked to complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completes {
+    /// The prompt of this name.
+    Prompt(String),
+    /// The template of this address.
+    Template(String),
+}
 
 /// A tool as one caller sees it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

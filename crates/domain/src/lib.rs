@@ -14,8 +14,8 @@ pub mod upstream;
 
 pub use call::{CallContext, CallError, Progress, ToolCall, ToolResult};
 pub use catalog::{
-    PromptDef, PromptText, ResourceDef, ResourceText, Surface, SurfacePrompt, SurfaceResource, SurfaceTool,
-    ToolDef,
+    Completes, Offer, PromptDef, PromptText, ResourceDef, ResourceText, Surface, SurfacePrompt,
+    SurfaceResource, SurfaceTool, TemplateDef, ToolDef,
 };
 pub use config::{
     Config, ConfigProblem, GatewayConfig, LlmConfig, PluginEntry, PluginSwitches, Profile, ToolsConfig,

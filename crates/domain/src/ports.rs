@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use crate::{
-    CallContext, CallError, CallId, Caller, PromptText, ResourceText, Secret, SecretId, Surface, ToolDef,
+    CallContext, CallError, CallId, Caller, Offer, PromptText, ResourceText, Secret, SecretId, Surface,
     ToolResult, UpstreamName,
 };
 
@@ -88,12 +88,12 @@ pub trait SecretStore: Send + Sync + 'static {
     fn probe(&self) -> Result<(), SecretError>;
 }
 
-/// Keeps the last known tools of an upstream over restarts.
+/// Keeps the last known offer of an upstream over restarts.
 pub trait CatalogCache: Send + Sync + 'static {
-    /// The last list that was put.
-    fn get(&self, upstream: &UpstreamName) -> Option<Vec<ToolDef>>;
+    /// The last one that was put.
+    fn get(&self, upstream: &UpstreamName) -> Option<Offer>;
     /// Replaces it.
-    fn put(&self, upstream: &UpstreamName, tools: &[ToolDef]);
+    fn put(&self, upstream: &UpstreamName, offer: &Offer);
     /// Forgets it.
     fn remove(&self, upstream: &UpstreamName);
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ToolDef, UpstreamName};
+use crate::{Offer, UpstreamName};
 
 /// How to reach an upstream. Every text may hold references (see [`crate::reference`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ pub enum StageKind {
     Started,
     /// Both sides agreed on a protocol version.
     Handshake,
-    /// The tools were listed.
+    /// What it offers was listed.
     Discovery,
 }
 
@@ -121,7 +121,7 @@ pub struct Stage {
     pub kind: StageKind,
     /// How it stands.
     pub state: StageState,
-    /// What it gave, in words: `pid 4711`, `protocol 2025-11-25`, `14 tools`.
+    /// What it gave, in words: `pid 4711`, `protocol 2025-11-25`, `14 tools, 2 prompts`.
     pub detail: Option<String>,
     /// How long it took.
     pub took: Option<Duration>,
@@ -211,9 +211,9 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// The tools of all upstreams that are ready, at one moment. Order: upstreams by name, tools as listed.
+/// What all upstreams offer that are ready, at one moment. Order: upstreams by name, entries as listed.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// Each upstream's tools.
-    pub upstreams: BTreeMap<UpstreamName, Arc<Vec<ToolDef>>>,
+    /// Each upstream's offer.
+    pub upstreams: BTreeMap<UpstreamName, Arc<Offer>>,
 }

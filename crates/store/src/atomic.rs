@@ -84,7 +84,10 @@ pub(crate) fn update<E: From<StoreError>>(
 }
 
 /// Puts `bytes` at `path`, whole or not at all. Mode and symbolic link stay; a new file is 0600.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+///
+/// # Errors
+/// `Io` with what could not be done.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     replace(path, bytes, None).map(|_| ())
 }
 

@@ -1,9 +1,9 @@
-//! The last known tools of each upstream, a file each. A cache: what cannot be read is not there, what cannot be
+//! The last known offer of each upstream, a file each. A cache: what cannot be read is not there, what cannot be
 //! written is logged and forgotten.
 
 use std::path::PathBuf;
 
-use evi_domain::{CatalogCache, ToolDef, UpstreamName};
+use evi_domain::{CatalogCache, Offer, UpstreamName};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -15,11 +15,17 @@ pub struct DiskCatalog {
     home: Home,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    /// Two names could share a file's name.
+/// Beside the offer in its file: two names could share a file's name.
+#[derive(Deserialize)]
+struct Whose {
     name: UpstreamName,
-    tools: Vec<serde_json::Map<String, serde_json::Value>>,
+}
+
+#[derive(Serialize)]
+struct Kept<'a> {
+    name: &'a UpstreamName,
+    #[serde(flatten)]
+    offer: &'a Offer,
 }
 
 impl DiskCatalog {
@@ -37,14 +43,17 @@ impl DiskCatalog {
 }
 
 impl CatalogCache for DiskCatalog {
-    fn get(&self, upstream: &UpstreamName) -> Option<Vec<ToolDef>> {
+    fn get(&self, upstream: &UpstreamName) -> Option<Offer> {
         let bytes = atomic::read(&self.path(upstream)).ok()??;
-        let kept: Kept = serde_json::from_slice(&bytes).ok()?;
-        (kept.name == *upstream).then(|| kept.tools.into_iter().filter_map(ToolDef::new).collect())
+        let whose: Whose = serde_json::from_slice(&bytes).ok()?;
+        // A file of an older eVi holds tools only, and nothing else is then known.
+        let mut offer: Offer = serde_json::from_slice(&bytes).ok()?;
+        offer.tools.retain(|tool| !tool.name().is_empty());
+        (whose.name == *upstream).then_some(offer)
     }
 
-    fn put(&self, upstream: &UpstreamName, tools: &[ToolDef]) {
-        let kept = Kept { name: upstream.clone(), tools: tools.iter().map(|t| t.json().clone()).collect() };
+    fn put(&self, upstream: &UpstreamName, offer: &Offer) {
+        let kept = Kept { name: upstream, offer };
         let path = self.path(upstream);
         let put = || -> Result<(), Box<dyn std::error::Error>> {
             let bytes = serde_json::to_vec(&kept)?;
@@ -55,14 +64,14 @@ impl CatalogCache for DiskCatalog {
             Ok(())
         };
         if let Err(error) = put() {
-            tracing::warn!(%upstream, %error, "the tools could not be kept");
+            tracing::warn!(%upstream, %error, "the offer could not be kept");
         }
     }
 
     fn remove(&self, upstream: &UpstreamName) {
         match std::fs::remove_file(self.path(upstream)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(%upstream, %error, "the kept tools could not be removed");
+                tracing::warn!(%upstream, %error, "the kept offer could not be removed");
             }
             _ => {}
         }
@@ -73,21 +82,44 @@ impl CatalogCache for DiskCatalog {
 mod tests {
     use super::*;
 
+    fn offer(json: serde_json::Value) -> Offer {
+        serde_json::from_value(json).unwrap()
+    }
+
     #[test]
-    fn what_was_put_comes_back_and_a_damaged_file_is_no_tools() {
+    fn what_was_put_comes_back_and_a_damaged_file_is_no_offer() {
         let dir = tempfile::tempdir().unwrap();
         let cache = DiskCatalog::new(Home::at(dir.path().join("h")));
         let name = UpstreamName::new("../x: y");
         assert_eq!(cache.get(&name), None);
         assert!(!dir.path().join("h").exists());
-        let json = serde_json::json!({"name": "t", "x-own": {"b": 1, "a": 2}});
-        let tools = vec![ToolDef::new(json.as_object().unwrap().clone()).unwrap()];
-        cache.put(&name, &tools);
-        assert_eq!(cache.get(&name), Some(tools));
+        let put = offer(serde_json::json!({
+            "tools": [{"name": "t", "x-own": {"b": 1, "a": 2}}],
+            "resources": [{"uri": "x:1", "name": "one", "x-own": 1.0}],
+            "templates": [{"uriTemplate": "x:{n}", "name": "n"}],
+            "prompts": [{"name": "p", "arguments": []}],
+            "instructions": "be quick",
+            "server": {"name": "s", "version": "1", "x-own": true},
+            "completes": true,
+        }));
+        assert_eq!(put.prompts.len() + put.templates.len() + put.resources.len(), 3);
+        cache.put(&name, &put);
+        assert_eq!(cache.get(&name), Some(put));
         std::fs::write(cache.path(&name), "{").unwrap();
         assert_eq!(cache.get(&name), None);
         cache.remove(&name);
         cache.remove(&name);
         assert!(!cache.path(&name).exists());
+    }
+
+    #[test]
+    fn a_file_of_tools_only_is_still_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = DiskCatalog::new(Home::at(dir.path().join("h")));
+        let name = UpstreamName::new("fs");
+        cache.put(&name, &Offer::default());
+        std::fs::write(cache.path(&name), r#"{"name":"fs","tools":[{"name":"read"},{"title":"none"}]}"#)
+            .unwrap();
+        assert_eq!(cache.get(&name), Some(offer(serde_json::json!({"tools": [{"name": "read"}]}))));
     }
 }

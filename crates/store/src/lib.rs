@@ -14,6 +14,7 @@ mod lenient;
 mod logs;
 mod vault;
 
+pub use atomic::write as write_file;
 pub use catalog::DiskCatalog;
 pub use chats::ChatStore;
 pub use config::{ConfigStore, ConfigValue, Loaded, Watching};

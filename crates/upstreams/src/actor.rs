@@ -11,7 +11,7 @@ use std::{
 use evi_domain::{LogStream, StageKind, TransportSpec, UpstreamSpec};
 use rmcp::{
     RoleClient,
-    model::{RequestId, SubscriptionFilter},
+    model::{RequestId, ServerNotification, SubscriptionFilter},
     service::{Peer, ServiceError},
 };
 use tokio::{
@@ -25,7 +25,7 @@ use crate::{
     board::Board,
     call::{HARD_LIMIT, Link},
     connect::{Live, Ready, connect, list_fault},
-    discovery::{ListError, Listed, list_tools},
+    discovery::{Changes, Fresh, List, ListError, Lists, list},
     error::{Fault, Outlook},
     handshake::{Era, Lead},
     hub::Core,
@@ -38,9 +38,9 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 const TURN_LIMIT: Duration = Duration::from_secs(15);
 /// How much longer a start may take that downloads first.
 const FETCH_FACTOR: u32 = 3;
-/// How long a refreshed list of tools may take.
+/// How long lists that changed may take.
 const REFRESH_LIMIT: Duration = Duration::from_secs(30);
-/// Announcements of changed tools often come in bunches.
+/// Announcements of changes often come in bunches.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// A run at least this long was no crash at once.
 const STEADY: Duration = Duration::from_secs(60);
@@ -194,22 +194,32 @@ impl Actor {
 
     /// While it is ready.
     async fn serve(&mut self, ready: Ready, live: &mut Live) -> End {
-        let Ready { peer, wire, host, tools, introduction, era, announces, tools_changed } = ready;
+        let Ready { peer, wire, host, mut inventory, introduction, era, changes } = ready;
         let Self { core, board, orders, notes, note_sender, cancel, .. } = self;
         let mut wakes = core.health.wakes();
         let limit = core.settings.check_limit;
         let link = Arc::new(Link::new(peer.clone(), Arc::clone(&wire), host.clone(), note_sender.clone()));
         board.open(Arc::clone(&link));
-        core.publish(&board.name, tools.clone());
+        core.publish(&board.name, Arc::clone(&inventory.offer));
         board.ready(introduction);
-        let mut tools = tools;
+        let (declared, announced) = (inventory.declared, inventory.announced);
+        let asking = |limit, after, lists: Option<Lists>| {
+            let (peer, wire, board) = (peer.clone(), Arc::clone(&wire), Arc::clone(board));
+            let changes = Arc::clone(&changes);
+            let refresh: Refresh = Box::pin(async move {
+                sleep(after).await;
+                let lists = lists.unwrap_or_else(|| changes.take());
+                tokio::time::timeout(limit, list(&peer, &wire, &board.log, lists)).await.ok()
+            });
+            refresh
+        };
         // Cancels on their way to the server; they end with this loop.
         let mut cancels = JoinSet::new();
         let mut refreshing: Option<Refresh> = None;
         let mut proving = false;
         let subscribed = async {
-            if era == Era::Modern && announces {
-                follow_changes(&peer, || tools_changed.notify_one()).await;
+            if era == Era::Modern && announced.any() {
+                follow_changes(&peer, announced, &changes).await;
             }
             pending::<()>().await;
         };
@@ -226,13 +236,13 @@ impl Actor {
                     Note::Suspect(fault @ Fault::SessionExpired) => return End::Lost(fault, None),
                     Note::Suspect(_) => {
                         proving = true;
-                        refreshing = Some(refresh(&peer, &wire, board, limit, Duration::ZERO));
+                        refreshing = Some(asking(limit, Duration::ZERO, Some(declared)));
                     }
                 },
                 fault = wire.doubted() => drop(note_sender.try_send(Note::Suspect(fault))),
                 Ok(()) = wakes.changed(), if !proving => {
                     proving = true;
-                    let asking = refresh(&peer, &wire, board, limit, Duration::ZERO);
+                    let asking = asking(limit, Duration::ZERO, Some(declared));
                     let (core, link) = (Arc::clone(core), Arc::clone(&link));
                     refreshing = Some(Box::pin(async move {
                         // A server that does one thing at a time answers only after its call, which has its own limit.
@@ -243,18 +253,22 @@ impl Actor {
                 Some(_) = cancels.join_next(), if !cancels.is_empty() => {}
                 () = wire.ended.cancelled() => return End::Lost(ended(live, host.as_deref()).await, None),
                 status = process_end(live) => return End::Lost(Fault::Exited { status }, None),
-                () = tools_changed.notified(), if refreshing.is_none() => {
-                    refreshing = Some(refresh(&peer, &wire, board, REFRESH_LIMIT, SETTLE_TIME));
+                () = changes.some(), if refreshing.is_none() => {
+                    refreshing = Some(asking(REFRESH_LIMIT, SETTLE_TIME, None));
                 }
                 result = poll_refresh(&mut refreshing) => {
                     refreshing = None;
                     let proven = std::mem::take(&mut proving);
+                    let result = result.map(|listed| {
+                        let listed = listed.map_err(ListError::Transport);
+                        if proven { listed.and_then(Fresh::proven) } else { listed }
+                    });
                     match result {
                         Some(Ok(fresh)) => {
-                            board.set_tools(&fresh);
-                            if fresh.tools != tools {
-                                tools = fresh.tools;
-                                core.publish(&board.name, tools.clone());
+                            let changed = inventory.update(fresh, &board.log);
+                            board.relisted(&inventory);
+                            if changed {
+                                core.publish(&board.name, Arc::clone(&inventory.offer));
                             }
                         }
                         Some(Err(error)) if proven => {
@@ -264,12 +278,9 @@ impl Actor {
                             let fault = host.map_or(Fault::Unresponsive { after: limit }, |host| Fault::TimedOut { host });
                             return End::Lost(fault, None);
                         }
-                        Some(Err(ListError::Answer(reason))) => {
-                            board.log.push(LogStream::Evi, &format!("its changed tools could not be listed: {reason}"));
-                        }
                         // The connection's own end tells more.
-                        Some(Err(ListError::Transport(_))) => {}
-                        None => board.log.push(LogStream::Evi, "its changed tools were not listed in time"),
+                        Some(Err(_)) => {}
+                        None => board.log.push(LogStream::Evi, "what changed was not listed in time"),
                     }
                 }
                 () = &mut subscribed => {}
@@ -325,23 +336,9 @@ fn pause(crashes: u32) -> Duration {
 }
 
 /// `None` when it took too long.
-type Refresh = Pin<Box<dyn Future<Output = Option<Result<Listed, ListError>>> + Send>>;
+type Refresh = Pin<Box<dyn Future<Output = Option<Result<Fresh, ServiceError>>> + Send>>;
 
-fn refresh(
-    peer: &Peer<RoleClient>,
-    wire: &Arc<crate::wire::Wire>,
-    board: &Arc<Board>,
-    limit: Duration,
-    after: Duration,
-) -> Refresh {
-    let (peer, wire, board) = (peer.clone(), Arc::clone(wire), Arc::clone(board));
-    Box::pin(async move {
-        sleep(after).await;
-        tokio::time::timeout(limit, list_tools(&peer, &wire, &board.log)).await.ok()
-    })
-}
-
-async fn poll_refresh(refreshing: &mut Option<Refresh>) -> Option<Result<Listed, ListError>> {
+async fn poll_refresh(refreshing: &mut Option<Refresh>) -> Option<Result<Fresh, ServiceError>> {
     match refreshing {
         Some(future) => future.await,
         None => pending().await,
@@ -374,18 +371,32 @@ async fn ended(live: &mut Live, host: Option<&str>) -> Fault {
 }
 
 /// Modern servers tell of changes only to those who asked. Asks again when the stream ends.
-async fn follow_changes(peer: &Peer<RoleClient>, changed: impl Fn()) {
+async fn follow_changes(peer: &Peer<RoleClient>, announced: Lists, changes: &Changes) {
     let mut again = Duration::from_secs(1);
     loop {
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        match peer.listen(filter).await {
+        let mut filter = SubscriptionFilter::builder();
+        if announced.has(List::Tools) {
+            filter = filter.tools_list_changed();
+        }
+        if announced.has(List::Resources) {
+            filter = filter.resources_list_changed();
+        }
+        if announced.has(List::Prompts) {
+            filter = filter.prompts_list_changed();
+        }
+        match peer.listen(filter.build()).await {
             Ok(mut subscription) => {
-                while let Ok(Some(_)) = subscription.next().await {
+                while let Ok(Some(notification)) = subscription.next().await {
                     again = Duration::from_secs(1);
-                    changed();
+                    changes.add(match notification {
+                        ServerNotification::ToolListChangedNotification(_) => Lists::from(List::Tools),
+                        ServerNotification::ResourceListChangedNotification(_) => Lists::RESOURCES,
+                        ServerNotification::PromptListChangedNotification(_) => Lists::from(List::Prompts),
+                        _ => announced,
+                    });
                 }
                 // Something may change while nobody listens.
-                changed();
+                changes.add(announced);
             }
             Err(ServiceError::McpError(_)) => return,
             Err(_) => {}

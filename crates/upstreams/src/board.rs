@@ -8,7 +8,7 @@ use std::{
 
 use evi_domain::{Failure, Stage, StageKind, StageState, UpstreamName, UpstreamState, UpstreamStatus};
 
-use crate::{call::Link, discovery::Listed, error::Fault, log::Log, pulse::Pulse};
+use crate::{call::Link, discovery::Inventory, error::Fault, log::Log, pulse::Pulse};
 
 /// Lines of stderr that go with a failure.
 const STDERR_TAIL: usize = 20;
@@ -161,7 +161,7 @@ impl Board {
         self.state().status.stages.iter().find(|s| s.state == StageState::Running).map(|s| s.kind)
     }
 
-    /// Opens the way in. Before the catalogue has its tools, so that whoever finds a tool can call it.
+    /// Opens the way in. Before the catalogue has its offer, so that whoever finds a tool can call it.
     pub(crate) fn open(&self, link: Arc<Link>) {
         self.state().link = Some(link);
     }
@@ -176,11 +176,12 @@ impl Board {
         });
     }
 
-    pub(crate) fn set_tools(&self, listed: &Listed) {
+    /// What it offers was listed again.
+    pub(crate) fn relisted(&self, inventory: &Inventory) {
         self.update(|state| {
-            state.status.tools = listed.tools.len();
+            state.status.tools = inventory.offer.tools.len();
             if let Some(stage) = stage_mut(state, StageKind::Discovery) {
-                stage.detail = Some(listed.detail());
+                stage.detail = Some(inventory.detail());
             }
         });
     }
@@ -222,11 +223,6 @@ impl Board {
             }
         });
     }
-}
-
-/// `1 tool`, `14 tools`.
-pub(crate) fn tool_count(tools: usize) -> String {
-    if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") }
 }
 
 fn fresh_stages() -> Vec<Stage> {

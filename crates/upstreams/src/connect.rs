@@ -1,4 +1,4 @@
-//! Brings one upstream from its spec to a list of tools, and takes it down again. It tells the board how far it
+//! Brings one upstream from its spec to the lists of what it offers, and takes it down again. It tells the board how far it
 //! is; whether and when to try again is the actor's affair.
 
 #![expect(deprecated, reason = "legacy servers still send log messages and ask for roots")]
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evi_domain::{LogStream, StageKind, ToolDef, UpstreamSpec};
+use evi_domain::{LogStream, StageKind, UpstreamSpec};
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
@@ -19,15 +19,12 @@ use rmcp::{
     service::{ClientCacheConfig, NotificationContext, RequestContext, RunningService, serve_directly},
     transport::Transport,
 };
-use tokio::{
-    sync::Notify,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 use crate::{
     board::{Board, Introduction},
     call::sent_fault,
-    discovery::{ListError, list_tools},
+    discovery::{Changes, Fresh, Inventory, List, ListError, Lists, list},
     error::Fault,
     expand::{Expanded, Target, expand},
     handshake::{Agreed, Broken, Era, Lead, OnSilence, shake},
@@ -61,7 +58,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 pub(crate) struct Ear {
     me: Implementation,
     log: Log,
-    tools_changed: Arc<Notify>,
+    changes: Arc<Changes>,
 }
 
 // No roots, no sampling, no elicitation: none is declared, and a server that asks all the same is refused.
@@ -71,7 +68,15 @@ impl ClientHandler for Ear {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tools_changed.notify_one();
+        self.changes.add(List::Tools);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changes.add(Lists::RESOURCES);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changes.add(List::Prompts);
     }
 
     async fn on_logging_message(
@@ -112,20 +117,18 @@ impl Live {
     }
 }
 
-/// A connection whose tools are known.
+/// A connection whose offer is known.
 pub(crate) struct Ready {
     pub(crate) peer: rmcp::service::Peer<RoleClient>,
     pub(crate) wire: Arc<Wire>,
     pub(crate) host: Option<String>,
-    pub(crate) tools: Vec<ToolDef>,
+    pub(crate) inventory: Inventory,
     pub(crate) introduction: Introduction,
     pub(crate) era: Era,
-    /// Whether the server tells when its tools change.
-    pub(crate) announces: bool,
-    pub(crate) tools_changed: Arc<Notify>,
+    pub(crate) changes: Arc<Changes>,
 }
 
-/// Starts, shakes hands, lists the tools. May be dropped at any point: what must be taken down is in `live`.
+/// Starts, shakes hands, lists what there is. May be dropped at any point: what must be taken down is in `live`.
 pub(crate) async fn connect(
     core: &Core,
     board: &Board,
@@ -303,7 +306,7 @@ async fn connect_sse(
     }
 }
 
-/// From the agreement to the list of tools.
+/// From the agreement to the lists.
 async fn settle<T>(
     core: &Core,
     board: &Board,
@@ -323,21 +326,21 @@ where
     }
     board.stage_runs(StageKind::Discovery);
     let server = info.server_info.as_ref().map(|s| (s.name.clone(), s.version.clone()));
-    let announces = info.capabilities.tools.as_ref().and_then(|t| t.list_changed).unwrap_or(false);
-    let tools_changed = Arc::new(Notify::new());
-    let ear = Ear { me: core.me(), log: board.log.clone(), tools_changed: Arc::clone(&tools_changed) };
+    let mut inventory = Inventory::new(&info);
+    let changes = Arc::new(Changes::default());
+    let ear = Ear { me: core.me(), log: board.log.clone(), changes: Arc::clone(&changes) };
     let service = live.service.insert(serve_directly(ear, transport, Some(info)));
     let peer = service.peer().clone();
     // It would answer for a server that is dead.
     peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
-    let listed = match list_tools(&peer, &wire, &board.log).await {
-        Ok(listed) => listed,
+    let listed = list(&peer, &wire, &board.log, inventory.declared).await;
+    match listed.map_err(ListError::Transport).and_then(Fresh::proven) {
+        Ok(fresh) => inventory.update(fresh, &board.log),
         Err(error) => return Err(list_fault(error, live).await),
     };
-    board.stage_done(StageKind::Discovery, listed.detail());
-    let tools = listed.tools;
-    let introduction = Introduction { server, version, tools: tools.len() };
-    Ok(Ready { peer, wire, host, tools, introduction, era, announces, tools_changed })
+    board.stage_done(StageKind::Discovery, inventory.detail());
+    let introduction = Introduction { server, version, tools: inventory.offer.tools.len() };
+    Ok(Ready { peer, wire, host, inventory, introduction, era, changes })
 }
 
 /// Why the list did not come, with the process's own end where it ended.

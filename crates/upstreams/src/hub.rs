@@ -8,11 +8,11 @@ use std::{
 };
 
 use evi_domain::{
-    CallContext, CallError, Catalog, CatalogCache, LogLine, SecretStore, ToolDef, ToolResult, UpstreamName,
-    UpstreamSpec, UpstreamStatus,
+    CallContext, CallError, Catalog, CatalogCache, Completes, LogLine, Offer, SecretStore, ToolResult,
+    UpstreamName, UpstreamSpec, UpstreamStatus,
 };
 use rmcp::model::Implementation;
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 use tokio::{
     runtime::Handle,
     sync::{Semaphore, mpsc, watch},
@@ -95,19 +95,18 @@ impl Core {
         Implementation::new(&self.settings.client_name, &self.settings.client_version)
     }
 
-    /// These are the tools of a server that is ready.
-    pub(crate) fn publish(&self, name: &UpstreamName, tools: Vec<ToolDef>) {
-        let tools = Arc::new(tools);
-        let (cache, key, list) = (Arc::clone(&self.cache), name.clone(), Arc::clone(&tools));
+    /// This is what a server offers that is ready.
+    pub(crate) fn publish(&self, name: &UpstreamName, offer: Arc<Offer>) {
+        let (cache, key, kept) = (Arc::clone(&self.cache), name.clone(), Arc::clone(&offer));
         // The cache may write to the disk; nobody waits for it.
-        drop(tokio::task::spawn_blocking(move || cache.put(&key, &list)));
+        drop(tokio::task::spawn_blocking(move || cache.put(&key, &kept)));
         self.edit_catalog(|catalog| {
-            catalog.upstreams.insert(name.clone(), tools);
+            catalog.upstreams.insert(name.clone(), offer);
             true
         });
     }
 
-    /// Its tools are not there any more.
+    /// Its offer is not there any more.
     pub(crate) fn withdraw(&self, name: &UpstreamName) {
         self.edit_catalog(|catalog| catalog.upstreams.remove(name).is_some());
     }
@@ -250,7 +249,7 @@ impl Upstreams {
         self.board(name).map(|board| board.status())
     }
 
-    /// The tools of those that are ready.
+    /// What those offer that are ready.
     pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&lock(&self.inner.core.catalog))
     }
@@ -283,12 +282,83 @@ impl Upstreams {
         arguments: &RawValue,
         context: &CallContext,
     ) -> Result<ToolResult, CallError> {
+        let link = self.link(name)?;
+        call::call(&link, name, tool, arguments, context, self.inner.core.settings.call_limit).await
+    }
+
+    /// Reads a resource. Gives the whole result object, by the same rules as [`Upstreams::call`].
+    ///
+    /// # Errors
+    /// As of a call; a resource that is not there is the server's own error.
+    pub async fn read_resource(
+        &self,
+        name: &UpstreamName,
+        uri: &str,
+        context: &CallContext,
+    ) -> Result<Box<RawValue>, CallError> {
+        self.request(name, "resources/read", uri, &json!({"uri": uri}), context).await
+    }
+
+    /// Gets a prompt with its arguments filled in. Gives the whole result object.
+    ///
+    /// # Errors
+    /// As of a call.
+    pub async fn get_prompt(
+        &self,
+        name: &UpstreamName,
+        prompt: &str,
+        arguments: &BTreeMap<String, String>,
+        context: &CallContext,
+    ) -> Result<Box<RawValue>, CallError> {
+        let params = json!({"name": prompt, "arguments": arguments});
+        self.request(name, "prompts/get", prompt, &params, context).await
+    }
+
+    /// Asks for values of `argument` that begin with `value`; `others` are the arguments that have one already. Gives
+    /// the whole result object.
+    ///
+    /// # Errors
+    /// As of a call.
+    pub async fn complete(
+        &self,
+        name: &UpstreamName,
+        of: &Completes,
+        (argument, value): (&str, &str),
+        others: &BTreeMap<String, String>,
+        context: &CallContext,
+    ) -> Result<Box<RawValue>, CallError> {
+        let (subject, reference) = match of {
+            Completes::Prompt(prompt) => (prompt, json!({"type": "ref/prompt", "name": prompt})),
+            Completes::Template(uri) => (uri, json!({"type": "ref/resource", "uri": uri})),
+        };
+        let mut params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
+        if !others.is_empty() {
+            params["context"] = json!({"arguments": others});
+        }
+        self.request(name, "completion/complete", subject, &params, context).await
+    }
+
+    async fn request(
+        &self,
+        name: &UpstreamName,
+        method: &str,
+        subject: &str,
+        params: &Value,
+        context: &CallContext,
+    ) -> Result<Box<RawValue>, CallError> {
+        let link = self.link(name)?;
+        let params = serde_json::value::to_raw_value(params)
+            .map_err(|error| CallError::Internal { message: error.to_string() })?;
+        let ask = call::Ask { method, subject, params };
+        call::request(&link, name, ask, context, self.inner.core.settings.call_limit).await
+    }
+
+    fn link(&self, name: &UpstreamName) -> Result<Arc<call::Link>, CallError> {
         let unavailable = |reason| CallError::Unavailable { upstream: name.to_string(), reason };
         let Some(board) = self.board(name) else {
             return Err(unavailable("it is not running".to_owned()));
         };
-        let Some(link) = board.link() else { return Err(unavailable(board.unavailable())) };
-        call::call(&link, name, tool, arguments, context, self.inner.core.settings.call_limit).await
+        board.link().ok_or_else(|| unavailable(board.unavailable()))
     }
 
     /// Ends its process or session and starts it anew, also after it was left alone.

@@ -14,7 +14,7 @@ use rmcp::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
-    discovery::{ListError, list_tools},
+    discovery::{Fresh, Inventory, ListError, list},
     error::Fault,
     handshake::{Broken, Lead, OnSilence, shake},
     log::Log,
@@ -96,13 +96,16 @@ async fn run(
     let since = Instant::now();
     stages[2].state = StageState::Running;
     let config = ClientConfig::new(ClientCapabilities::default(), me);
+    let mut inventory = Inventory::new(&agreed.info);
     let mut service = serve_directly(config, transport, Some(agreed.info));
-    let listed = list_tools(service.peer(), wire, log).await;
+    let listed = list(service.peer(), wire, log, inventory.declared).await;
     let _ = service.close_with_timeout(Duration::from_secs(1)).await;
-    let listed = listed.map_err(|error| match error {
-        ListError::Answer(reason) => Fault::Discovery { reason },
-        ListError::Transport(_) => Fault::ClosedOutput,
-    })?;
-    done(&mut stages[2], listed.detail(), since);
+    let fresh =
+        listed.map_err(ListError::Transport).and_then(Fresh::proven).map_err(|error| match error {
+            ListError::Answer(reason) => Fault::Discovery { reason },
+            ListError::Transport(_) => Fault::ClosedOutput,
+        })?;
+    inventory.update(fresh, log);
+    done(&mut stages[2], inventory.detail(), since);
     Ok(())
 }

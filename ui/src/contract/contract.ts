@@ -534,8 +534,8 @@ tools: Array<ToolRow>,
 /**
  * Servers that are on and have no tools to show, with the reason.
  */
-missing: Array<MissingTools>, };
-export type MissingTools = { 
+missing: Array<MissingServer>, };
+export type MissingServer = { 
 /**
  * Which.
  */
@@ -625,6 +625,244 @@ outcome: string,
  * Milliseconds.
  */
 took_ms: number, };
+export type OfferQuery = { 
+/**
+ * Only this server's.
+ */
+server?: string, };
+export type ResourceRow = { 
+/**
+ * The server it belongs to.
+ */
+server: string, 
+/**
+ * Its address; of a template, the address with variables (RFC 6570).
+ */
+uri: string, 
+/**
+ * Whether it is a template.
+ */
+template: boolean, 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * Its title.
+ */
+title?: string, 
+/**
+ * What it is.
+ */
+description: string, 
+/**
+ * Its media type.
+ */
+mime?: string, 
+/**
+ * Bytes, as its server says.
+ */
+size?: number, 
+/**
+ * The definition as its server gave it.
+ */
+definition: Json, };
+export type ResourceList = { 
+/**
+ * In the order of servers; each server's templates last.
+ */
+resources: Array<ResourceRow>, 
+/**
+ * Servers that are on and have nothing to show, with the reason.
+ */
+missing: Array<MissingServer>, };
+export type ResourceRead = { 
+/**
+ * Whose.
+ */
+server: string, 
+/**
+ * Its address, without variables.
+ */
+uri: string, 
+/**
+ * An identity chosen by the caller, to cancel by.
+ */
+call?: string, };
+export type ResourceView = { 
+/**
+ * The result object, whole: `contents` holds texts, and blobs as base64.
+ */
+result: Json, 
+/**
+ * Its texts; a blob is `[image/png, 12 bytes]`.
+ */
+text: string, 
+/**
+ * Milliseconds.
+ */
+took_ms: number, };
+export type PromptRow = { 
+/**
+ * The server it belongs to.
+ */
+server: string, 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * Its title.
+ */
+title?: string, 
+/**
+ * What it is for.
+ */
+description: string, 
+/**
+ * Its arguments, each a text.
+ */
+arguments: Array<PromptArgument>, 
+/**
+ * The definition as its server gave it.
+ */
+definition: Json, };
+export type PromptArgument = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * Its title.
+ */
+title?: string, 
+/**
+ * What it is for.
+ */
+description: string, 
+/**
+ * Whether it must be given.
+ */
+required: boolean, };
+export type PromptList = { 
+/**
+ * In the order of servers.
+ */
+prompts: Array<PromptRow>, 
+/**
+ * Servers that are on and have nothing to show, with the reason.
+ */
+missing: Array<MissingServer>, };
+export type PromptGet = { 
+/**
+ * Whose.
+ */
+server: string, 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * By name.
+ */
+arguments: { [key in string]: string }, 
+/**
+ * An identity chosen by the caller, to cancel by.
+ */
+call?: string, };
+export type PromptView = { 
+/**
+ * The result object, whole.
+ */
+result: Json, 
+/**
+ * Its messages, each behind its role.
+ */
+text: string, 
+/**
+ * Milliseconds.
+ */
+took_ms: number, };
+export type CompletionOf = { "kind": "prompt", 
+/**
+ * The prompt.
+ */
+name: string, } | { "kind": "template", 
+/**
+ * The address with variables.
+ */
+uri: string, };
+export type CompletionAsk = { 
+/**
+ * Which server.
+ */
+server: string, 
+/**
+ * Of what.
+ */
+ref: CompletionOf, 
+/**
+ * The argument or variable.
+ */
+argument: string, 
+/**
+ * What is typed so far.
+ */
+value: string, 
+/**
+ * The other arguments that have a value.
+ */
+others?: { [key in string]: string }, };
+export type Completion = { 
+/**
+ * In its order, at most 100.
+ */
+values: Array<string>, 
+/**
+ * Whether there are more.
+ */
+more: boolean, };
+export type ServerAbout = { 
+/**
+ * Its name for programs.
+ */
+name: string, 
+/**
+ * Its version.
+ */
+version: string, 
+/**
+ * Its name for people.
+ */
+title?: string, 
+/**
+ * What it is.
+ */
+description?: string, 
+/**
+ * Its address in the web: to show, never to open by itself.
+ */
+website?: string, 
+/**
+ * A picture that it brought along, as a `data:` address; one that would have to be fetched is left out.
+ */
+icon?: string, 
+/**
+ * What it says about the use of what it offers.
+ */
+instructions?: string, 
+/**
+ * Whether it suggests values for arguments.
+ */
+completes: boolean, 
+/**
+ * How many resources it has, and templates.
+ */
+resources: number, 
+/**
+ * How many prompts it has.
+ */
+prompts: number, };
 export type GatewayView = { 
 /**
  * The switch.
@@ -1080,6 +1318,18 @@ export interface CommandMap {
   call_cancel: [CallRef, Nothing];
   /** The newest calls */
   activity_list: [Nothing, Array<ActivityRow>];
+  /** What can be read at the servers, and how */
+  resource_list: [OfferQuery, ResourceList];
+  /** Reads a resource for the person */
+  resource_read: [ResourceRead, ResourceView];
+  /** The prompts of the servers */
+  prompt_list: [OfferQuery, PromptList];
+  /** Gets a prompt's messages for the person */
+  prompt_get: [PromptGet, PromptView];
+  /** Values that a server suggests for an argument or a variable */
+  completion_get: [CompletionAsk, Completion];
+  /** What a server says of itself */
+  upstream_about: [UpstreamRef, ServerAbout];
   /** The served endpoint */
   gateway_get: [Nothing, GatewayView];
   /** Starts or stops the served endpoint */
@@ -1146,6 +1396,12 @@ export const commands: Record<Command, { kind: Kind; tags: readonly Tag[] }> = {
   tool_call: { kind: "mutation", tags: ["activity"] },
   call_cancel: { kind: "mutation", tags: [] },
   activity_list: { kind: "query", tags: ["activity"] },
+  resource_list: { kind: "query", tags: ["tools"] },
+  resource_read: { kind: "query", tags: [] },
+  prompt_list: { kind: "query", tags: ["tools"] },
+  prompt_get: { kind: "query", tags: [] },
+  completion_get: { kind: "query", tags: [] },
+  upstream_about: { kind: "query", tags: ["tools"] },
   gateway_get: { kind: "query", tags: ["gateway"] },
   gateway_set_enabled: { kind: "mutation", tags: ["gateway"] },
   gateway_set_port: { kind: "mutation", tags: ["gateway","settings"] },

@@ -1,5 +1,15 @@
 // Made-up servers, tools and chats for work on the page without eVi. Never part of the product's bundle.
-import type { ChatView, GatewayView, Json, Settings, ToolRow, UpstreamRow } from "../contract/contract";
+import type {
+  ChatView,
+  GatewayView,
+  Json,
+  PromptRow,
+  ResourceRow,
+  ServerAbout,
+  Settings,
+  ToolRow,
+  UpstreamRow,
+} from "../contract/contract";
 
 const base: UpstreamRow = {
   name: "",
@@ -359,4 +369,72 @@ export const chat: ChatView = {
       reason: "filesystem.move_file may change things",
     },
   ],
+};
+
+const DOT =
+  "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAYAAAAf8/9hAAAAGUlEQVR42mNkYPhfz0ABYBzVMKphVMOoBgAvHwgB3kYfWwAAAABJRU5ErkJggg==";
+const resource = (uri: string, more: Partial<ResourceRow> = {}): ResourceRow => ({
+  server: "filesystem",
+  uri,
+  template: false,
+  name: uri,
+  description: "",
+  definition: { uri },
+  ...more,
+});
+
+/** What can be read. */
+export const resources: ResourceRow[] = [
+  resource("file:///home/ada/Documents/notes.md", {
+    name: "notes.md",
+    title: "Notes",
+    description: "Written every Sunday",
+    mime: "text/markdown",
+    size: 2048,
+  }),
+  resource("file:///home/ada/Documents/plan.png", { name: "plan.png", mime: "image/png", size: 81 }),
+  resource("file:///home/ada/Documents/archive.zip", { name: "archive.zip", mime: "application/zip" }),
+  resource("file:///home/ada/Documents/{year}/{letter}.md", {
+    template: true,
+    name: "letter",
+    title: "A letter of a year",
+    description: "Letters by year and name",
+  }),
+];
+
+/** The result of reading one of them. */
+export function contents(uri: string): { [key: string]: Json } {
+  if (uri.endsWith(".png")) return { uri, mimeType: "image/png", blob: DOT };
+  if (uri.endsWith(".zip")) return { uri, mimeType: "application/zip", blob: "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==" };
+  return { uri, mimeType: "text/markdown", text: `# Notes\n\nRead from ${uri}.` };
+}
+
+/** Prompts. */
+export const prompts: PromptRow[] = [
+  {
+    server: "filesystem",
+    name: "summarize",
+    title: "Summarize a file",
+    description: "Asks for the gist of one file in a few words",
+    arguments: [
+      { name: "file", description: "Which file", required: true },
+      { name: "words", description: "How many words at most", required: false },
+    ],
+    definition: { name: "summarize" },
+  },
+  { server: "filesystem", name: "tidy", description: "", arguments: [], definition: { name: "tidy" } },
+];
+
+/** What a server says of itself. */
+export const about: ServerAbout = {
+  name: "secure-filesystem-server",
+  version: "0.2.0",
+  title: "Files",
+  description: "Reads and writes files within folders that you name",
+  website: "https://example.org/files",
+  icon: `data:image/png;base64,${DOT}`,
+  instructions: "List a folder before you read from it.\nPaths are absolute.",
+  completes: true,
+  resources: 4,
+  prompts: 2,
 };

@@ -1,8 +1,12 @@
 // A host without eVi, for work on the page alone: answers from made-up data and plays the steps of starting and chatting. Never part of the product's bundle.
 import type { Command, Event, Json, Problem, Tag, UpstreamDraft, UpstreamRow } from "../contract/contract";
 import {
+  about,
   chat as sampleChat,
+  contents,
   gateway as sampleGateway,
+  prompts,
+  resources,
   settings,
   tools as sampleTools,
   upstreams as sampleUpstreams,
@@ -311,6 +315,39 @@ export function fakeHost(): Host {
       cancels.get(call)?.(problem("cancelled", "the call was cancelled"));
       return {};
     },
+    resource_list: ({ server }) => ({
+      resources: empty ? [] : resources.filter((one) => server === undefined || one.server === server),
+      missing: [],
+    }),
+    resource_read: ({ uri }) => {
+      if (uri.includes("none"))
+        throw problem("rpc", `the server answered with error -32002: Resource not found: ${uri}`);
+      return { result: { contents: [contents(uri)] }, text: "", took_ms: 4 };
+    },
+    prompt_list: ({ server }) => ({
+      prompts: empty ? [] : prompts.filter((one) => server === undefined || one.server === server),
+      missing: [],
+    }),
+    prompt_get: ({ name, arguments: args }) => ({
+      result: {
+        messages: [
+          { role: "user", content: { type: "text", text: `${name} ${JSON.stringify(args)}` } },
+          { role: "assistant", content: { type: "text", text: "Gladly." } },
+        ],
+      },
+      text: "",
+      took_ms: 3,
+    }),
+    completion_get: ({ argument, value }) => ({
+      values: (argument === "year" ? ["2024", "2025", "2026"] : ["notes.md", "plan.md"]).filter((one) =>
+        one.startsWith(value),
+      ),
+      more: false,
+    }),
+    upstream_about: ({ name }) =>
+      name === "filesystem"
+        ? structuredClone(about)
+        : { name, version: "", completes: false, resources: 0, prompts: 0 },
     activity_list: () => [],
     gateway_get: () => structuredClone(gateway),
     gateway_set_enabled: ({ enabled }) => {

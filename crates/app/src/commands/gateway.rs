@@ -44,7 +44,7 @@ pub async fn gateway_get(app: &App, _: Nothing) -> Result<GatewayView, Problem> 
             .iter()
             .map(|entry| ShareRow {
                 server: entry.name.to_string(),
-                tools: catalog.upstreams.get(&entry.name).map_or(0, |tools| tools.len()),
+                tools: catalog.upstreams.get(&entry.name).map_or(0, |offer| offer.tools.len()),
                 mode: profile.servers.get(&entry.name).map(|mode| match mode {
                     ShareMode::Full => ShareModeView::Full,
                     ShareMode::ReadOnly => ShareModeView::ReadOnly,

@@ -14,8 +14,8 @@ pub async fn tool_list(app: &App, _: Nothing) -> Result<ToolList, Problem> {
     let loaded = app.config.current();
     let config = &loaded.config;
     let mut all: Vec<(ToolAddress, evi_domain::ToolDef, bool)> = Vec::new();
-    for (name, defs) in &app.upstreams.catalog().upstreams {
-        for def in defs.iter() {
+    for (name, offer) in &app.upstreams.catalog().upstreams {
+        for def in &offer.tools {
             let reads = def.hint("readOnlyHint") == Some(true);
             all.push((ToolAddress::upstream(name.clone(), def.name()), def.clone(), reads));
         }
@@ -49,16 +49,7 @@ pub async fn tool_list(app: &App, _: Nothing) -> Result<ToolList, Problem> {
             }
         })
         .collect();
-    let missing = upstream::rows(app)
-        .into_iter()
-        .filter(|row| {
-            row.enabled && !matches!(row.state, UpstreamStateView::Ready | UpstreamStateView::McpOff)
-        })
-        .map(|row| {
-            let problem = row.problem.unwrap_or_else(|| upstream::not_ready(&row.name, row.state));
-            MissingTools { server: row.name, problem }
-        })
-        .collect();
+    let missing = upstream::missing(app, None);
     Ok(ToolList { tools, missing })
 }
 

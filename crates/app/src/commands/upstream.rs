@@ -38,7 +38,22 @@ pub fn rows(app: &App) -> Vec<UpstreamRow> {
     app.config.current().config.upstreams.iter().map(|entry| row(app, entry)).collect()
 }
 
-/// Why a server's tools are not there, in words.
+/// Servers that are on and have nothing to show, with the reason; only the one that is named, if one is.
+pub fn missing(app: &App, only: Option<&str>) -> Vec<MissingServer> {
+    rows(app)
+        .into_iter()
+        .filter(|row| only.is_none_or(|name| row.name == name))
+        .filter(|row| {
+            row.enabled && !matches!(row.state, UpstreamStateView::Ready | UpstreamStateView::McpOff)
+        })
+        .map(|row| {
+            let problem = row.problem.unwrap_or_else(|| not_ready(&row.name, row.state));
+            MissingServer { server: row.name, problem }
+        })
+        .collect()
+}
+
+/// Why what a server offers is not there, in words.
 pub fn not_ready(name: &str, state: UpstreamStateView) -> Problem {
     match state {
         UpstreamStateView::Starting => Problem::new(Code::Unavailable, format!("{name} is starting")),
@@ -120,7 +135,7 @@ pub fn configured(entry: &UpstreamEntry, tools: &ToolsConfig, run: bool) -> Upst
     row
 }
 
-fn row(app: &App, entry: &UpstreamEntry) -> UpstreamRow {
+pub fn row(app: &App, entry: &UpstreamEntry) -> UpstreamRow {
     let tools = &app.config.current().config.tools;
     let mut row = configured(entry, tools, tools.mcp || app.options.servers == Servers::Forced);
     if row.state != UpstreamStateView::Starting {
@@ -170,7 +185,7 @@ fn describe(row: &mut UpstreamRow, transport: &TransportSpec) {
         values.iter().filter(|(_, v)| !reference::secrets_in(v).is_empty()).map(|(k, _)| k.clone()).collect();
 }
 
-fn find(app: &App, name: &str) -> Result<UpstreamEntry, Problem> {
+pub fn find(app: &App, name: &str) -> Result<UpstreamEntry, Problem> {
     app.config
         .current()
         .config
@@ -483,13 +498,14 @@ pub async fn upstream_settle(app: &App, params: UpstreamSettle) -> Result<Vec<Up
     })
     .await?;
     app.apply_config();
-    app.upstreams.settled(SETTLE).await;
+    match &params.name {
+        // Others may take as long as they like.
+        Some(name) => app.guard.wait_for(&find(app, name)?.name, &app.cancel, SETTLE).await,
+        None => app.upstreams.settled(SETTLE).await,
+    }
     let mut rows = rows(app);
     if let Some(name) = &params.name {
         rows.retain(|row| row.name == *name);
-        if rows.is_empty() {
-            return Err(Problem::new(Code::NotFound, format!("no such server: {name}")));
-        }
     }
     Ok(rows)
 }

@@ -64,7 +64,7 @@ async fn i23_a_forgotten_session_is_opened_again_and_no_call_is_sent_twice() {
     let call =
         async |tool: &str| house.upstreams.call(&"a".into(), tool, &raw("{}"), &CallContext::default()).await;
     call("forget").await.unwrap();
-    let sent = web.saw("POST tools/call");
+    until("the first call", || web.saw("POST tools/call") == 1).await;
     let error = call("echo").await.unwrap_err();
     assert!(
         matches!(&error, CallError::Unavailable { reason, .. } if reason.contains("call again")),
@@ -72,7 +72,7 @@ async fn i23_a_forgotten_session_is_opened_again_and_no_call_is_sent_twice() {
     );
     until("a new session", || web.saw("POST initialize") == 2).await;
     house.wait("a", |s| s.state == UpstreamState::Ready).await;
-    assert_eq!(web.saw("POST tools/call"), sent + 1);
+    assert_eq!(web.saw("POST tools/call"), 2);
     call("echo").await.unwrap();
 }
 
@@ -86,11 +86,11 @@ async fn i23_other_words_for_a_forgotten_session_are_understood_too() {
             house.upstreams.call(&"a".into(), tool, &raw("{}"), &CallContext::default()).await
         };
         call("forget").await.unwrap();
-        let sent = web.saw("POST tools/call");
+        until("the first call", || web.saw("POST tools/call") == 1).await;
         call("echo").await.unwrap_err();
         until(mode, || web.saw("POST initialize") == 2).await;
         house.wait("a", |s| s.state == UpstreamState::Ready).await;
-        assert_eq!(web.saw("POST tools/call"), sent + 1, "{mode}");
+        assert_eq!(web.saw("POST tools/call"), 2, "{mode}");
         call("echo").await.unwrap();
     }
 }
@@ -156,7 +156,7 @@ async fn i51_arguments_and_results_cross_http_as_they_are_and_unknown_fields_sta
     assert!(sent.contains(arguments), "{sent}");
     assert!(result.raw().get().contains(r#""vendor": [1.0]"#), "{}", result.raw().get());
     let catalog = house.upstreams.catalog();
-    let echo = catalog.upstreams[&"a".into()].iter().find(|tool| tool.name() == "echo").unwrap();
+    let echo = catalog.upstreams[&"a".into()].tools.iter().find(|tool| tool.name() == "echo").unwrap();
     assert_eq!(echo.json()["vendorField"], serde_json::json!({"kept": 1.0}));
 }
 

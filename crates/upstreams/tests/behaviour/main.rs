@@ -7,6 +7,7 @@ mod calls;
 mod http;
 mod leftovers;
 mod lifecycle;
+mod offer;
 mod sse;
 mod start;
 mod support;

@@ -27,7 +27,7 @@ async fn a_server_goes_through_its_four_stages() {
     assert_eq!(status.server, Some(("fake".into(), "1".into())));
     assert_eq!(house.tools("a"), ["echo", "slow", "crash", "grow"]);
     let catalog = house.upstreams.catalog();
-    let echo = catalog.upstreams.values().next().unwrap()[0].json().clone();
+    let echo = catalog.upstreams.values().next().unwrap().tools[0].json().clone();
     assert_eq!(echo["execution"]["taskSupport"], "optional");
     assert_eq!(echo["x-own"].to_string(), "[1.0]");
     let _ = evi_domain::CatalogCache::get(house.cache.as_ref(), &"a".into()).is_some();
@@ -159,7 +159,7 @@ async fn every_page_of_tools_is_read_and_a_repeated_one_ends_the_list() {
     // i47
     assert_eq!(house.tools("d"), ["x"]);
     let catalog = house.upstreams.catalog();
-    assert_eq!(catalog.upstreams[&"d".into()][0].description(), Some("one"));
+    assert_eq!(catalog.upstreams[&"d".into()].tools[0].description(), Some("one"));
     assert!(house.log("d").contains("lists the tool x twice"));
     let stages = house.upstreams.status(&"d".into()).unwrap().stages;
     assert_eq!(stages[3].detail.as_deref(), Some("1 tool, 2 left out (see its log)"));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use evi_domain::{
-    CatalogCache, Secret, SecretError, SecretId, SecretStore, ToolDef, TransportSpec, UpstreamName,
+    CatalogCache, Offer, Secret, SecretError, SecretId, SecretStore, TransportSpec, UpstreamName,
     UpstreamSpec, UpstreamState, UpstreamStatus,
 };
 use evi_upstreams::{Settings, Upstreams};
@@ -72,14 +72,14 @@ impl SecretStore for Vault {
 }
 
 #[derive(Default)]
-pub struct Cache(Mutex<BTreeMap<UpstreamName, Vec<ToolDef>>>);
+pub struct Cache(Mutex<BTreeMap<UpstreamName, Offer>>);
 
 impl CatalogCache for Cache {
-    fn get(&self, upstream: &UpstreamName) -> Option<Vec<ToolDef>> {
+    fn get(&self, upstream: &UpstreamName) -> Option<Offer> {
         self.0.lock().unwrap().get(upstream).cloned()
     }
-    fn put(&self, upstream: &UpstreamName, tools: &[ToolDef]) {
-        self.0.lock().unwrap().insert(upstream.clone(), tools.to_vec());
+    fn put(&self, upstream: &UpstreamName, offer: &Offer) {
+        self.0.lock().unwrap().insert(upstream.clone(), offer.clone());
     }
     fn remove(&self, upstream: &UpstreamName) {
         self.0.lock().unwrap().remove(upstream);
@@ -137,8 +137,8 @@ impl House {
 
     pub fn tools(&self, name: &str) -> Vec<String> {
         let catalog = self.upstreams.catalog();
-        let tools = catalog.upstreams.get(&UpstreamName::from(name));
-        tools.map(|tools| tools.iter().map(|t| t.name().to_owned()).collect()).unwrap_or_default()
+        let offer = catalog.upstreams.get(&UpstreamName::from(name));
+        offer.map(|offer| offer.tools.iter().map(|t| t.name().to_owned()).collect()).unwrap_or_default()
     }
 
     pub fn log(&self, name: &str) -> String {
