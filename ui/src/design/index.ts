@@ -2,9 +2,11 @@
 import "./menu.css";
 
 export { default as Badge } from "./Badge.svelte";
+export { default as Blocks } from "./Blocks.svelte";
 export { default as Button } from "./Button.svelte";
 export { default as Checkbox } from "./Checkbox.svelte";
 export { default as Code } from "./Code.svelte";
+export { default as Content } from "./Content.svelte";
 export { default as CopyButton } from "./CopyButton.svelte";
 export { default as Dialog } from "./Dialog.svelte";
 export { default as Empty } from "./Empty.svelte";
@@ -27,6 +29,7 @@ export { default as SplitPane } from "./SplitPane.svelte";
 export { default as Stages } from "./Stages.svelte";
 export { default as Status } from "./Status.svelte";
 export type { Tone } from "./Status.svelte";
+export { default as Suggest } from "./Suggest.svelte";
 export { default as Switch } from "./Switch.svelte";
 export { default as Tabs } from "./Tabs.svelte";
 export { default as TextArea } from "./TextArea.svelte";

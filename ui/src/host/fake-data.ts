@@ -372,7 +372,7 @@ export const chat: ChatView = {
 };
 
 const DOT =
-  "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAYAAAAf8/9hAAAAGUlEQVR42mNkYPhfz0ABYBzVMKphVMOoBgAvHwgB3kYfWwAAAABJRU5ErkJggg==";
+  "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAYAAABzenr0AAAAOElEQVR42u3WsQ0AIAwEsd8ngzEz04QpEJFwcb3LS62dlwUAYCKgLwcAAAAAAAAAADAf4IoB/gIcksaKirez1b0AAAAASUVORK5CYII=";
 const resource = (uri: string, more: Partial<ResourceRow> = {}): ResourceRow => ({
   server: "filesystem",
   uri,
@@ -392,7 +392,7 @@ export const resources: ResourceRow[] = [
     mime: "text/markdown",
     size: 2048,
   }),
-  resource("file:///home/ada/Documents/plan.png", { name: "plan.png", mime: "image/png", size: 81 }),
+  resource("file:///home/ada/Documents/plan.png", { name: "plan.png", mime: "image/png", size: 113 }),
   resource("file:///home/ada/Documents/archive.zip", { name: "archive.zip", mime: "application/zip" }),
   resource("file:///home/ada/Documents/{year}/{letter}.md", {
     template: true,
@@ -405,7 +405,8 @@ export const resources: ResourceRow[] = [
 /** The result of reading one of them. */
 export function contents(uri: string): { [key: string]: Json } {
   if (uri.endsWith(".png")) return { uri, mimeType: "image/png", blob: DOT };
-  if (uri.endsWith(".zip")) return { uri, mimeType: "application/zip", blob: "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==" };
+  if (uri.endsWith(".zip"))
+    return { uri, mimeType: "application/zip", blob: "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==" };
   return { uri, mimeType: "text/markdown", text: `# Notes\n\nRead from ${uri}.` };
 }
 
