@@ -18,5 +18,6 @@ mod references;
 mod secrets;
 mod serve;
 mod servers;
+mod starting;
 mod terminal;
 mod two_places;

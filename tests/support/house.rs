@@ -131,19 +131,18 @@ impl House {
         &self.folder
     }
 
+    /// The adversarial server of `tests/adversary`, of this kind, with these words.
+    pub fn adversary<S: Display>(kind: &str, words: impl IntoIterator<Item = S>) -> Program {
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo names this package's folder");
+        let script = Path::new(&package).join("adversary");
+        let python = Program::new(if cfg!(windows) { "python" } else { "python3" });
+        let program = python.arg("-I").arg("-S").arg("-B").arg(script.display()).arg(kind);
+        words.into_iter().fold(program, Program::arg)
+    }
+
     /// The flows' own server, noting what happens to it under `name`.
     pub fn server(&self, name: &str, mode: &str) -> Program {
-        let script =
-            Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo names this package's folder"))
-                .join("adversary");
-        Program::new(if cfg!(windows) { "python" } else { "python3" })
-            .arg("-I")
-            .arg("-S")
-            .arg("-B")
-            .arg(script.display())
-            .arg("box")
-            .arg(self.notes_file(name).display())
-            .arg(mode)
+        Self::adversary("box", [&self.notes_file(name).display().to_string(), mode])
     }
 
     /// Where the flows' own server `name` writes.

@@ -22,7 +22,7 @@ pub use page::Page;
 pub use person::{NoKeychain, Person};
 #[cfg(unix)]
 pub use processes::parent;
-pub use processes::{interrupt, kill, running_with, terminate};
+pub use processes::{interrupt, is_running, kill, running_with, terminate};
 pub use waiting::{LIMIT, until};
 
 /// Names in a list of objects, in its order.

@@ -13,6 +13,12 @@ pub fn running_with(word: &str, part: &str) -> Vec<u32> {
         .collect()
 }
 
+/// Whether a process is there and does more than wait to be noticed to have ended.
+pub fn is_running(pid: u32) -> bool {
+    let runs = |arguments: &[String]| arguments.iter().any(|a| !a.is_empty());
+    all().iter().any(|(other, arguments)| *other == pid && runs(arguments))
+}
+
 #[cfg(target_os = "linux")]
 fn all() -> Vec<(u32, Vec<String>)> {
     let folders = std::fs::read_dir("/proc").unwrap();

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use evi_app::{
-    Front, Home, Problem,
+    Home, Problem,
     contract::{
         Code, PromptList, PromptRow, PromptView, ResourceList, ResourceRow, ResourceView, UpstreamRow,
     },
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     args::{Listing, Prompt, Read},
     edit, output,
-    tools::{ask, cancellable, failed, one_line, open, report},
+    tools::{ask, cancellable, failed, one_line, report, within},
 };
 
 /// `evi mcp list-resources`.
@@ -72,16 +72,13 @@ async fn listed<T: serde::de::DeserializeOwned>(
     command: &str,
     listing: &Listing,
 ) -> Result<(T, Vec<UpstreamRow>), Problem> {
-    let front = open(home).await?;
-    let result = async {
+    within(home, async |front| {
         let settle = listing.name.as_ref().map_or_else(|| json!({}), |name| json!({"name": name}));
-        let rows: Vec<UpstreamRow> = ask(&front, "upstream_settle", settle).await?;
-        let list = ask(&front, command, json!({"server": listing.name})).await?;
+        let rows: Vec<UpstreamRow> = ask(front, "upstream_settle", settle).await?;
+        let list = ask(front, command, json!({"server": listing.name})).await?;
         Ok((list, failed(rows)))
-    }
-    .await;
-    front.shutdown().await;
-    result
+    })
+    .await
 }
 
 fn end(home: &Home, none: bool, nothing: &str, failed: &[UpstreamRow]) -> Result<ExitCode, Problem> {
@@ -143,12 +140,9 @@ async fn once<T: serde::de::DeserializeOwned>(
     command: &str,
     params: serde_json::Value,
 ) -> Result<T, Problem> {
-    let front: Front = open(home).await?;
-    let result = async {
-        let _: Vec<UpstreamRow> = ask(&front, "upstream_settle", json!({"name": server})).await?;
-        cancellable(&front, command, params).await
-    }
-    .await;
-    front.shutdown().await;
-    result
+    within(home, async |front| {
+        let _: Vec<UpstreamRow> = ask(front, "upstream_settle", json!({"name": server})).await?;
+        cancellable(front, command, params).await
+    })
+    .await
 }

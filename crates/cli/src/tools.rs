@@ -1,6 +1,6 @@
 //! Commands that start servers, or use those of a running eVi: list their tools, call one.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use evi_app::{
     Front, Home, Options, Problem, Servers, Shell, arguments,
@@ -9,10 +9,10 @@ use evi_app::{
 };
 use serde_json::{Value, json};
 
-use crate::{args::Call, edit, output};
+use crate::{args::Call, edit, output, serve::ended_by_signal};
 
 /// The application for one command. While `[tools] mcp` is off nobody runs the servers, so this command does.
-pub async fn open(home: Home) -> Result<Front, Problem> {
+async fn open(home: Home) -> Result<Front, Problem> {
     let (config, problems) = evi_app::read_config(&home);
     output::config_problems(&problems);
     let on = config.tools.mcp;
@@ -29,6 +29,41 @@ pub async fn open(home: Home) -> Result<Front, Problem> {
     Front::alone(options).await
 }
 
+/// How long what runs may take to end once it was cancelled.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// Opens the application, works with it, and closes it, also when a signal ends this process meanwhile: no server that
+/// was started for a command outlives it.
+pub async fn within<T>(
+    home: Home,
+    work: impl AsyncFnOnce(&Front) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let front = open(home).await?;
+    let result = {
+        let working = work(&front);
+        tokio::pin!(working);
+        tokio::select! {
+            result = &mut working => result,
+            () = ended_by_signal() => {
+                let ending = async {
+                    // What runs at a server is cancelled there; nothing may be running yet.
+                    let _ = front.call("call_cancel", json!({"call": call_id()})).await;
+                    working.await
+                };
+                let interrupted = || Err(Problem::new(Code::Cancelled, "the command was interrupted"));
+                tokio::time::timeout(END_LIMIT, ending).await.unwrap_or_else(|_| interrupted())
+            }
+        }
+    };
+    front.shutdown().await;
+    result
+}
+
+/// The identity of the one call that this command may make.
+fn call_id() -> String {
+    format!("cli-{}", std::process::id())
+}
+
 /// Asks the application and reads its answer.
 pub async fn ask<T: serde::de::DeserializeOwned>(
     front: &Front,
@@ -42,10 +77,7 @@ pub async fn ask<T: serde::de::DeserializeOwned>(
 
 /// `evi mcp list-tools`.
 pub async fn list(home: Home, as_json: bool) -> Result<ExitCode, Problem> {
-    let front = open(home.clone()).await?;
-    let result = listed(&front).await;
-    front.shutdown().await;
-    let (tools, failed) = result?;
+    let (tools, failed) = within(home.clone(), listed).await?;
     let mut tools: Vec<ToolRow> = tools.tools.into_iter().filter(|tool| tool.server.is_some()).collect();
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     if as_json {
@@ -105,10 +137,7 @@ pub fn one_line(text: &str) -> String {
 
 /// `evi mcp call`.
 pub async fn call(home: Home, call: Call) -> Result<ExitCode, Problem> {
-    let front = open(home).await?;
-    let result = called(&front, &call).await;
-    front.shutdown().await;
-    let view = result?;
+    let view = within(home, async |front| called(front, &call).await).await?;
     if call.json {
         output::line(&serde_json::to_string_pretty(&view.result).unwrap_or_default());
     } else {
@@ -136,23 +165,14 @@ async fn called(front: &Front, call: &Call) -> Result<CallView, Problem> {
     cancellable(front, "tool_call", json!({"tool": call.tool, "arguments": arguments})).await
 }
 
-/// Runs a command that takes an identity to cancel by; Ctrl+C cancels it at the server.
+/// Runs a command that takes an identity to cancel by, which [`within`] does.
 pub async fn cancellable<T: serde::de::DeserializeOwned>(
     front: &Front,
     command: &str,
     mut params: Value,
 ) -> Result<T, Problem> {
-    let id = format!("cli-{}", std::process::id());
-    params["call"] = Value::from(id.as_str());
-    let running = ask(front, command, params);
-    tokio::pin!(running);
-    tokio::select! {
-        view = &mut running => view,
-        _ = tokio::signal::ctrl_c() => {
-            front.call("call_cancel", json!({"call": id})).await?;
-            running.await
-        }
-    }
+    params["call"] = Value::from(call_id());
+    ask(front, command, params).await
 }
 
 fn find<'t>(tools: &'t ToolList, name: &str) -> Option<&'t ToolRow> {

@@ -78,7 +78,7 @@ async fn i23_a_forgotten_session_is_opened_again_and_no_call_is_sent_twice() {
 
 #[tokio::test]
 async fn i23_other_words_for_a_forgotten_session_are_understood_too() {
-    for mode in ["says400", "says503", "says200"] {
+    for mode in ["says400", "says401", "says503", "says200"] {
         let web = Web::start(mode);
         let house = house();
         house.ready(web.spec("a")).await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use evi_domain::{CallContext, CallError, UpstreamState};
 use evi_upstreams::Settings;
 
-use crate::support::{LONG, alive, house, house_with, raw, server, until};
+use crate::support::{LONG, alive, command, fixture, house, house_with, raw, server, until};
 
 #[tokio::test]
 async fn i15_a_server_that_ignores_every_request_to_end_is_killed_with_its_children() {
@@ -108,6 +108,35 @@ async fn i27_a_crash_loop_is_left_alone_until_somebody_restarts_it() {
     let file = folder.path().join("logs/a.log");
     until("the file", || std::fs::read_to_string(&file).unwrap_or_default().contains("stderr no API key"))
         .await;
+}
+
+#[tokio::test]
+async fn i27_a_server_that_talks_and_ends_over_and_over_writes_a_few_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = house_with(Settings { log_dir: Some(folder.path().to_owned()), ..Settings::default() });
+    house.run(server("a", &["exits_talking"])).await;
+    house.wait("a", |s| s.state == UpstreamState::Parked).await;
+    let bytes = || {
+        std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().metadata().unwrap().len()).sum::<u64>()
+    };
+    until("the file", || bytes() > 5 * 1024).await;
+    // Five tries, each of them 2 KB, and what we say of it; then nothing, however long one waits.
+    assert!(bytes() < 64 * 1024, "{}", bytes());
+}
+
+#[tokio::test]
+async fn i12_a_hundred_servers_all_come_up_without_a_hand() {
+    let house = house();
+    let quick = |n| command(&format!("s{n}"), "sh", vec![fixture("adversary/quick.sh")]);
+    house.upstreams.apply((0..100).map(quick).collect());
+    house.upstreams.settled(LONG).await;
+    let statuses = house.upstreams.statuses();
+    assert!(
+        statuses.len() == 100 && statuses.iter().all(|s| s.state == UpstreamState::Ready),
+        "{statuses:?}"
+    );
+    house.upstreams.shutdown().await;
+    assert!(!statuses.iter().any(|s| alive(s.pid.unwrap())), "and all end");
 }
 
 #[tokio::test]

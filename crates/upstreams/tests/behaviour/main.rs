@@ -11,3 +11,4 @@ mod offer;
 mod sse;
 mod start;
 mod support;
+mod wire;

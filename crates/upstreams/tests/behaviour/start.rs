@@ -116,8 +116,10 @@ async fn i60_a_first_run_that_downloads_shows_as_installing_with_its_stderr() {
 #[tokio::test]
 async fn i36_any_known_version_is_accepted_and_others_are_refused_by_name() {
     let house = house();
-    let status = house.ready(server("a", &["version", "2024-11-05"])).await;
-    assert_eq!(status.protocol.as_deref(), Some("2024-11-05"));
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let status = house.ready(server("a", &["version", version])).await;
+        assert_eq!(status.protocol.as_deref(), Some(version));
+    }
     let failure = failure(&house, server("b", &["version", "2099-01-01"])).await;
     assert_eq!(failure.code, "unsupported_version");
     assert!(failure.message.contains("2099-01-01"));
@@ -133,8 +135,9 @@ async fn i37_a_server_that_never_answers_the_probe_is_initialized() {
         server("dies", &["dies_on_discover"]),
         server("echoes", &["version", "2026-07-28"]),
         server("modern", &["modern"]),
+        server("refuses", &["says_32022"]),
     ]);
-    for name in ["silent", "slow", "odd", "dies", "echoes", "modern"] {
+    for name in ["silent", "slow", "odd", "dies", "echoes", "modern", "refuses"] {
         let status = house.wait(name, |s| s.state != UpstreamState::Starting).await;
         assert_eq!(status.state, UpstreamState::Ready, "{name}: {status:?}");
         assert_eq!(status.tools, 4);
@@ -147,22 +150,37 @@ async fn i37_a_server_that_never_answers_the_probe_is_initialized() {
 #[tokio::test]
 async fn every_page_of_tools_is_read_and_a_repeated_one_ends_the_list() {
     let house = house();
-    house.upstreams.apply(vec![
-        server("p", &["paged"]),
-        server("r", &["repeat"]),
-        server("d", &["duplicate"]),
-    ]);
+    house.upstreams.apply(vec![server("p", &["paged"]), server("r", &["repeat"])]);
     house.upstreams.settled(crate::support::LONG).await;
     assert_eq!(house.tools("p"), ["t0", "t1", "t2", "t3", "t4"]);
     assert_eq!(house.tools("r"), ["first", "second"]);
     assert!(house.log("r").contains("repeats a page"));
-    // i47
+    house.ready(server("e", &["endless"])).await;
+    assert_eq!(house.tools("e").len(), 200, "a list without an end has one");
+    assert!(house.log("e").contains("more than 200 pages"), "{}", house.log("e"));
+}
+
+#[tokio::test]
+async fn i47_of_two_tools_with_one_name_the_first_counts_and_the_person_is_told() {
+    let house = house();
+    house.ready(server("d", &["duplicate"])).await;
     assert_eq!(house.tools("d"), ["x"]);
     let catalog = house.upstreams.catalog();
     assert_eq!(catalog.upstreams[&"d".into()].tools[0].description(), Some("one"));
     assert!(house.log("d").contains("lists the tool x twice"));
     let stages = house.upstreams.status(&"d".into()).unwrap().stages;
     assert_eq!(stages[3].detail.as_deref(), Some("1 tool, 2 left out (see its log)"));
+}
+
+#[tokio::test]
+async fn a_server_that_never_lists_its_tools_or_lists_nonsense_fails_in_that_step() {
+    let house = house_with(Settings { start_limit: Duration::from_secs(2), ..Settings::default() });
+    for (mode, code) in [("never_lists", "discovery_timeout"), ("lists_nonsense", "discovery_failed")] {
+        let failure = failure(&house, server("a", &[mode])).await;
+        assert_eq!(failure.code, code, "{failure:?}");
+        let stages = house.upstreams.status(&"a".into()).unwrap().stages;
+        assert_eq!((stages[3].kind, stages[3].state), (StageKind::Discovery, StageState::Failed));
+    }
 }
 
 #[tokio::test]
