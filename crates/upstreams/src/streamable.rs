@@ -45,6 +45,8 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// Requests whose subject is a header as well.
+const NAMED: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
 /// Messages of the server waiting to be taken.
 const QUEUE: usize = 64;
 /// How long the end of a session may take.
@@ -239,7 +241,9 @@ impl Post {
         headers.extend(version.map(|version| (VERSION, version)));
         headers.extend(HeaderValue::from_str(request.method()).ok().map(|method| (METHOD, method)));
         let Some(mark) = request.extensions().get::<Mark>() else { return };
-        let Some(subject) = &mark.subject else { return };
+        let Some(subject) = mark.subject.as_ref().filter(|_| NAMED.contains(&request.method())) else {
+            return;
+        };
         headers.extend(mirror::header_value(subject).map(|subject| (NAME, subject)));
         if let Some(params) = mark.params.as_ref().filter(|_| request.method() == "tools/call") {
             mirror::add(&self.wire.mirrored(subject), params, headers);

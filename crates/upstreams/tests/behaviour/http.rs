@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evi_domain::{CallContext, CallError, ToolResult, TransportSpec, UpstreamState};
+use evi_domain::{CallContext, CallError, Completes, ToolResult, TransportSpec, UpstreamState};
 use tokio::sync::mpsc;
 
 use crate::support::{House, Web, details, house, http_spec, raw, until};
@@ -221,16 +221,24 @@ async fn a_modern_server_gets_its_headers_and_tools_with_wrong_marks_are_left_ou
         house.log("a")
     );
     call(&house, "echo", r#"{"region": "Zürich"}"#).await.unwrap();
+    let (a, context, none) = ("a".into(), CallContext::default(), BTreeMap::new());
+    house.upstreams.read_resource(&a, "x:ü", &context).await.unwrap();
+    house.upstreams.get_prompt(&a, "greet", &none, &context).await.unwrap();
+    let of = Completes::Prompt("greet".to_owned());
+    house.upstreams.complete(&a, &of, ("who", ""), &none, &context).await.unwrap();
     let version = "MCP-Protocol-Version=2026-07-28 Mcp-Session-Id=None";
     for (method, name, region) in [
         ("server/discover", "None", "None"),
         ("tools/list", "None", "None"),
         ("tools/call", "echo", "=?base64?WsO8cmljaA==?="),
+        ("resources/read", "=?base64?eDrDvA==?=", "None"),
+        ("prompts/get", "greet", "None"),
+        ("completion/complete", "None", "None"),
     ] {
         let line = format!(
             "HEADERS {method} Mcp-Method={method} Mcp-Name={name} Mcp-Param-Region={region} {version}"
         );
-        assert_eq!(web.saw(&line), 1, "{line}\n{:?}", web.requests.lock().unwrap());
+        until(&line, || web.saw(&line) == 1).await;
     }
     assert_eq!(web.saw("GET") + web.saw("POST initialize"), 0);
 }
