@@ -28,6 +28,6 @@ pub use policy::{Decision, Policy, Rule, ShareMode};
 pub use ports::{BoxFuture, CatalogCache, Journal, JournalEntry, SecretError, SecretStore, ToolHost};
 pub use secret::Secret;
 pub use upstream::{
-    Catalog, Failure, LogLine, LogStream, Stage, StageKind, StageState, TransportSpec, UpstreamSpec,
-    UpstreamState, UpstreamStatus,
+    Catalog, EraChoice, Failure, LogLine, LogStream, Stage, StageKind, StageState, TransportSpec,
+    UpstreamOptions, UpstreamSpec, UpstreamState, UpstreamStatus,
 };

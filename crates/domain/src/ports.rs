@@ -94,8 +94,12 @@ pub trait CatalogCache: Send + Sync + 'static {
     fn get(&self, upstream: &UpstreamName) -> Option<Offer>;
     /// Replaces it.
     fn put(&self, upstream: &UpstreamName, offer: &Offer);
-    /// Forgets it.
+    /// Forgets it, and what was noted.
     fn remove(&self, upstream: &UpstreamName);
+    /// What was noted of it last.
+    fn noted(&self, upstream: &UpstreamName) -> Option<String>;
+    /// Notes a line of what was learnt of it, in place of the last.
+    fn note(&self, upstream: &UpstreamName, line: &str);
 }
 
 /// One call in the record of calls. Arguments are redacted before they get here.

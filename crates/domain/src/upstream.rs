@@ -84,6 +84,66 @@ pub struct UpstreamSpec {
     /// How to reach it.
     #[serde(flatten)]
     pub transport: TransportSpec,
+    /// What the person set beyond that.
+    #[serde(default)]
+    pub options: UpstreamOptions,
+}
+
+impl UpstreamSpec {
+    /// A server without settings of its own.
+    pub fn new(name: UpstreamName, transport: TransportSpec) -> Self {
+        Self { name, transport, options: UpstreamOptions::default() }
+    }
+
+    /// Every text that may hold a reference.
+    pub fn templates(&self) -> Vec<&str> {
+        self.transport.templates().into_iter().chain(self.options.ca.as_deref()).collect()
+    }
+}
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EraChoice {
+    /// As it turns out.
+    #[default]
+    Auto,
+    /// With the handshake that opens a session.
+    Legacy,
+    /// Without a session.
+    Modern,
+}
+
+impl EraChoice {
+    /// All, with their words in files.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("auto", Self::Auto), ("legacy", Self::Legacy), ("modern", Self::Modern)];
+
+    /// The word in files.
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, era)| *era == self).map_or("auto", |(word, _)| word)
+    }
+
+    /// The choice of a word, in any case.
+    pub fn parse(word: &str) -> Option<Self> {
+        let word = word.trim();
+        Self::ALL.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, era)| era)
+    }
+}
+
+/// Settings of one server. What is absent is as it is for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamOptions {
+    /// How it is spoken to.
+    pub era: EraChoice,
+    /// Seconds that a start may take.
+    pub start_secs: Option<u32>,
+    /// Seconds that a call may take without a sign of life.
+    pub call_secs: Option<u32>,
+    /// Seconds that a call may take in all.
+    pub total_secs: Option<u32>,
+    /// A PEM file of certificates that are trusted besides the system's; a template.
+    pub ca: Option<String>,
 }
 
 /// A step on the way to a usable server.
@@ -152,6 +212,10 @@ pub enum UpstreamState {
     Installing,
     /// Answered a real request.
     Ready,
+    /// Was ready, and is being asked whether it still is. Its tools stay offered.
+    Stale,
+    /// Wants the person to sign in, or another token.
+    SignInNeeded,
     /// Cannot read a secret now.
     SecretLocked,
     /// Did not come up, or went away.
@@ -176,7 +240,7 @@ pub struct UpstreamStatus {
     pub state: UpstreamState,
     /// The steps, always in the order of [`StageKind`].
     pub stages: Vec<Stage>,
-    /// What failed, in `Failed`, `Parked` and `SecretLocked`.
+    /// What failed, in `Failed`, `Parked`, `SignInNeeded` and `SecretLocked`.
     pub failure: Option<Failure>,
     /// How many tools it has.
     pub tools: usize,

@@ -34,11 +34,18 @@ impl DiskCatalog {
         Self { home }
     }
 
-    /// A name may hold anything; a digest is always a file's name.
     fn path(&self, upstream: &UpstreamName) -> PathBuf {
+        self.home.catalog().join(format!("{}.json", Self::stem(upstream)))
+    }
+
+    fn note_path(&self, upstream: &UpstreamName) -> PathBuf {
+        self.home.catalog().join(format!("{}.note", Self::stem(upstream)))
+    }
+
+    /// A name may hold anything; a digest is always a file's name.
+    fn stem(upstream: &UpstreamName) -> String {
         let digest = Sha256::digest(upstream.as_str().as_bytes());
-        let prefix: String = digest.iter().take(12).map(|b| format!("{b:02x}")).collect();
-        self.home.catalog().join(format!("{prefix}.json"))
+        digest.iter().take(12).map(|b| format!("{b:02x}")).collect()
     }
 }
 
@@ -69,11 +76,31 @@ impl CatalogCache for DiskCatalog {
     }
 
     fn remove(&self, upstream: &UpstreamName) {
-        match std::fs::remove_file(self.path(upstream)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(%upstream, %error, "the kept offer could not be removed");
+        for path in [self.path(upstream), self.note_path(upstream)] {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tracing::warn!(%upstream, %error, "the kept offer could not be removed");
+                }
+                _ => {}
             }
-            _ => {}
+        }
+    }
+
+    fn noted(&self, upstream: &UpstreamName) -> Option<String> {
+        String::from_utf8(atomic::read(&self.note_path(upstream)).ok()??).ok()
+    }
+
+    fn note(&self, upstream: &UpstreamName, line: &str) {
+        let path = self.note_path(upstream);
+        let put = || -> Result<(), Box<dyn std::error::Error>> {
+            if atomic::read(&path)?.as_deref() != Some(line.as_bytes()) {
+                self.home.prepare()?;
+                atomic::write(&path, line.as_bytes())?;
+            }
+            Ok(())
+        };
+        if let Err(error) = put() {
+            tracing::warn!(%upstream, %error, "what was learnt of a server could not be kept");
         }
     }
 }
@@ -107,8 +134,13 @@ mod tests {
         assert_eq!(cache.get(&name), Some(put));
         std::fs::write(cache.path(&name), "{").unwrap();
         assert_eq!(cache.get(&name), None);
+        assert_eq!(cache.noted(&name), None);
+        cache.note(&name, "a");
+        cache.note(&name, "b");
+        assert_eq!(cache.noted(&name).as_deref(), Some("b"));
         cache.remove(&name);
         cache.remove(&name);
+        assert_eq!(cache.noted(&name), None);
         assert!(!cache.path(&name).exists());
     }
 

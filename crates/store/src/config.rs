@@ -4,6 +4,7 @@
 mod json_layout;
 mod json_text;
 mod mcp_edit;
+mod mcp_options;
 mod mcp_read;
 mod plugins;
 mod source;

@@ -50,6 +50,8 @@ pub(crate) enum Fault {
     ForeignEndpoint { host: String, other: String },
     #[error("the address is not a URL: {reason}")]
     InvalidUrl { reason: String },
+    #[error("its file of certificates cannot be used: {path}: {reason}")]
+    Certificates { path: String, reason: String },
     #[error("the header {name} is not valid")]
     InvalidHeader { name: String },
     #[error("{host} refused the connection")]
@@ -79,7 +81,7 @@ pub(crate) enum Outlook {
     Passing,
     /// A process ended or hung: tried again, but not for ever.
     Crash,
-    /// Waits for the vault.
+    /// Waits for the vault, or for another token.
     Locked,
 }
 
@@ -111,7 +113,9 @@ impl Fault {
             Self::SecretLocked(_) => "secret_locked",
             Self::SecretUnreadable { .. } => "secret_unreadable",
             Self::ForeignEndpoint { .. } => "foreign_endpoint",
-            Self::InvalidUrl { .. } | Self::InvalidHeader { .. } => "invalid_config",
+            Self::InvalidUrl { .. } | Self::InvalidHeader { .. } | Self::Certificates { .. } => {
+                "invalid_config"
+            }
             Self::Refused { .. } => "refused",
             Self::HostNotFound { .. } => "host_not_found",
             Self::TimedOut { .. } => "timed_out",
@@ -138,9 +142,23 @@ impl Fault {
         )
     }
 
+    /// Whether the way to the server is what failed, not the server.
+    pub(crate) fn is_of_the_network(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused { .. } | Self::HostNotFound { .. } | Self::TimedOut { .. } | Self::Broken { .. }
+        )
+    }
+
     /// Whether the server and we do not understand each other.
     pub(crate) fn is_disagreement(&self) -> bool {
-        matches!(self, Self::Rejected { .. } | Self::UnsupportedVersion { .. } | Self::NotMcp { .. })
+        matches!(
+            self,
+            Self::Rejected { .. }
+                | Self::UnsupportedVersion { .. }
+                | Self::NotMcp { .. }
+                | Self::Status { status: 400 | 404..=406, .. }
+        )
     }
 
     /// Whether and how it is tried again.
@@ -161,7 +179,7 @@ impl Fault {
             | Self::SessionExpired
             | Self::SessionDoubtful
             | Self::Status { status: 408 | 429 | 500..=599, .. } => Outlook::Passing,
-            Self::SecretLocked(_) => Outlook::Locked,
+            Self::SecretLocked(_) | Self::Status { status: 401, .. } => Outlook::Locked,
             _ => Outlook::Permanent,
         }
     }
@@ -187,7 +205,8 @@ impl Fault {
                     .to_owned()
             }
             Self::HandshakeTimeout { .. } => {
-                "check that it is an MCP server over stdio; a first download may also need more time".to_owned()
+                "check that it is an MCP server over stdio; a first download may need more time (startup_timeout_sec)"
+                    .to_owned()
             }
             Self::DiscoveryTimeout { .. } | Self::StartTimeout { .. } => {
                 "look at its log, then restart it".to_owned()
@@ -207,6 +226,9 @@ impl Fault {
                     .to_owned()
             }
             Self::InvalidUrl { .. } => "write it as https://host/path".to_owned(),
+            Self::Certificates { .. } => {
+                "name a PEM file with the certificate of the authority (ca in the server's settings)".to_owned()
+            }
             Self::InvalidHeader { .. } => {
                 "a header's name takes letters, digits and dashes; its value takes one line".to_owned()
             }
@@ -215,7 +237,10 @@ impl Fault {
             Self::TimedOut { .. } => "check the address and the network".to_owned(),
             Self::Tls { .. } => "check the certificate of the server, and this machine's clock".to_owned(),
             Self::Status { status, .. } => match status {
-                401 => "check the token in the header Authorization".to_owned(),
+                401 => {
+                    "sign in to the service and enter a token in the header Authorization, then restart it"
+                        .to_owned()
+                }
                 403 => "the token may not do this: check its rights".to_owned(),
                 404 | 405 | 410 => "check the path of the address; many servers are at /mcp".to_owned(),
                 429 => "the server asks for fewer requests; it is tried again later".to_owned(),

@@ -31,15 +31,16 @@ pub(crate) enum Target {
 /// A target, and the values in it that must not be shown.
 pub(crate) struct Expanded {
     pub(crate) target: Target,
+    /// A file of certificates to trust, its place final.
+    pub(crate) ca: Option<PathBuf>,
     pub(crate) hidden: Vec<String>,
 }
 
 /// Expands every text of `spec`. The vault is asked on a thread that may block, for at most 10 s.
 pub(crate) async fn expand(spec: &UpstreamSpec, secrets: Arc<dyn SecretStore>) -> Result<Expanded, Fault> {
-    let ids: BTreeSet<SecretId> =
-        spec.transport.templates().into_iter().flat_map(reference::secrets_in).collect();
+    let ids: BTreeSet<SecretId> = spec.templates().into_iter().flat_map(reference::secrets_in).collect();
     let values = if ids.is_empty() { BTreeMap::new() } else { read_vault(ids, secrets).await? };
-    Filler { values, hidden: Vec::new() }.fill(&spec.transport)
+    Filler { values, hidden: Vec::new() }.fill(spec)
 }
 
 async fn read_vault(
@@ -78,8 +79,8 @@ struct Filler {
 }
 
 impl Filler {
-    fn fill(mut self, transport: &TransportSpec) -> Result<Expanded, Fault> {
-        let target = match transport {
+    fn fill(mut self, spec: &UpstreamSpec) -> Result<Expanded, Fault> {
+        let target = match &spec.transport {
             TransportSpec::Stdio { command, args, env, cwd } => Target::Stdio {
                 command: self.text("", command)?.expose().to_owned(),
                 args: args.iter().map(|arg| self.text("", arg)).collect::<Result<_, _>>()?,
@@ -93,7 +94,8 @@ impl Filler {
                 Target::Sse { url: self.text("", url)?, headers: self.map(headers)? }
             }
         };
-        Ok(Expanded { target, hidden: self.hidden })
+        let ca = spec.options.ca.as_deref().map(|ca| self.text("", ca)).transpose()?;
+        Ok(Expanded { target, ca: ca.map(|ca| in_home(ca.expose())), hidden: self.hidden })
     }
 
     fn map(&mut self, texts: &BTreeMap<String, String>) -> Result<BTreeMap<String, Secret>, Fault> {
@@ -128,6 +130,14 @@ impl Filler {
     }
 }
 
+/// `~/x` below the person's home folder.
+fn in_home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/").or_else(|| path.strip_prefix("~\\")), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
 /// Whether a variable or header of this name usually holds a secret.
 fn sounds_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
@@ -158,13 +168,13 @@ mod tests {
     }
 
     fn spec(value: &str) -> UpstreamSpec {
-        UpstreamSpec {
-            name: "a".into(),
-            transport: TransportSpec::Http {
+        UpstreamSpec::new(
+            "a".into(),
+            TransportSpec::Http {
                 url: "http://localhost/mcp".into(),
                 headers: BTreeMap::from([("Authorization".to_owned(), value.to_owned())]),
             },
-        }
+        )
     }
 
     async fn go(value: &str, vault: Vault) -> Result<Expanded, Fault> {

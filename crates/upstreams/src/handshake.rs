@@ -44,8 +44,10 @@ pub(crate) enum Era {
 pub(crate) enum Lead {
     /// `server/discover`, then `initialize`.
     Auto,
-    /// `initialize` at once.
+    /// `initialize` at once, and nothing else.
     Initialize,
+    /// `server/discover`, and nothing else.
+    Discover,
 }
 
 /// What to do when `server/discover` stays without an answer.
@@ -87,11 +89,17 @@ pub(crate) async fn shake<T: Transport<RoleClient>>(
     on_silence: OnSilence,
     heard: impl FnOnce() + Send,
 ) -> Result<Agreed, Broken<T::Error>> {
-    let mut shaking =
-        Shaking { transport, client, initialize_sent: false, heard: Some(heard), sending: JoinSet::new() };
+    let mut shaking = Shaking {
+        transport,
+        client,
+        initialize_sent: false,
+        heard: Some(heard),
+        sending: JoinSet::new(),
+        lead,
+    };
     match on_silence {
         _ if lead == Lead::Initialize => {
-            shaking.send_initialize();
+            shaking.send_initialize()?;
             shaking.receive(None).await
         }
         OnSilence::Overlap(after) => {
@@ -121,6 +129,7 @@ struct Shaking<'a, T, F, E> {
     heard: Option<F>,
     /// Over HTTP a request is sent until its answer was read, so sending and receiving go on side by side.
     sending: JoinSet<Result<(), E>>,
+    lead: Lead,
 }
 
 impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F, T::Error> {
@@ -160,12 +169,17 @@ impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F, T::Error> {
         self.send(ClientJsonRpcMessage::request(ClientRequest::DiscoverRequest(discover), id(DISCOVER)));
     }
 
-    fn send_initialize(&mut self) {
+    fn send_initialize(&mut self) -> Result<(), Broken<T::Error>> {
+        if self.lead == Lead::Discover {
+            let what = "it does not speak the era modern that its settings ask for".to_owned();
+            return Err(Broken::Fault(Fault::NotMcp { what }));
+        }
         self.initialize_sent = true;
         let mut params = InitializeRequestParams::new(ClientCapabilities::default(), self.client.clone());
         params.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         let request = InitializeRequest::new(params);
         self.send(ClientJsonRpcMessage::request(ClientRequest::InitializeRequest(request), id(INITIALIZE)));
+        Ok(())
     }
 
     /// Until there is an agreement; `overlap_at` is when to send `initialize` unasked.
@@ -175,8 +189,8 @@ impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F, T::Error> {
                 message = self.next() => message?,
                 () = async { match overlap_at { Some(at) => sleep_until(at).await, None => pending().await } } => {
                     overlap_at = None;
-                    if !self.initialize_sent {
-                        self.send_initialize();
+                    if !self.initialize_sent && self.lead == Lead::Auto {
+                        self.send_initialize()?;
                     }
                     continue;
                 }
@@ -195,7 +209,7 @@ impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F, T::Error> {
                     Some(Ok(agreed)) => return Ok(Some(agreed)),
                     Some(Err(fault)) => return Err(Broken::Fault(fault)),
                     // A success that says nothing, or one that knows only legacy versions.
-                    None if !self.initialize_sent => self.send_initialize(),
+                    None if !self.initialize_sent => self.send_initialize()?,
                     None => {}
                 }
             }
@@ -215,7 +229,7 @@ impl<T: Transport<RoleClient>, F: FnOnce() + Send> Shaking<'_, T, F, T::Error> {
                     if let Some(fault) = final_rejection(&answer.error) {
                         return Err(Broken::Fault(fault));
                     }
-                    self.send_initialize();
+                    self.send_initialize()?;
                 }
             }
             ServerJsonRpcMessage::Request(request)

@@ -1,7 +1,11 @@
 //! Notices that the machine slept or that eVi was held up, and has every server asked then whether it is still there:
-//! a connection that looks open may lead nowhere. It asks nobody itself and restarts nothing.
+//! a connection that looks open may lead nowhere. The same for all servers behind a network when the way to one of
+//! them failed. It asks nobody itself and restarts nothing.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
 
 use tokio::{
     sync::{Semaphore, watch},
@@ -12,6 +16,8 @@ use tokio::{
 const TICK: Duration = Duration::from_secs(5);
 /// A pause beyond a tick that is no accident.
 const PAUSE: Duration = Duration::from_secs(30);
+/// Failures of the network that come closer together are one.
+const LOSS_EVERY: Duration = Duration::from_secs(5);
 /// Servers that are asked at once.
 const BATCH: usize = 8;
 /// Over how long the questions are spread.
@@ -20,13 +26,21 @@ const SPREAD: Duration = Duration::from_secs(2);
 /// Tells of pauses; one for all servers.
 pub(crate) struct Health {
     wakes: watch::Sender<u64>,
+    /// Only for servers behind a network.
+    losses: watch::Sender<u64>,
+    last_loss: Mutex<Option<Instant>>,
     /// Taken for as long as a server is asked.
     batch: Semaphore,
 }
 
 impl Health {
     pub(crate) fn new() -> Self {
-        Self { wakes: watch::Sender::new(0), batch: Semaphore::new(BATCH) }
+        Self {
+            wakes: watch::Sender::new(0),
+            losses: watch::Sender::new(0),
+            last_loss: Mutex::default(),
+            batch: Semaphore::new(BATCH),
+        }
     }
 
     /// There was a pause.
@@ -37,6 +51,20 @@ impl Health {
     /// Changes after every pause from now on.
     pub(crate) fn wakes(&self) -> watch::Receiver<u64> {
         self.wakes.subscribe()
+    }
+
+    /// The way to a server failed, so that the network may be another one now.
+    pub(crate) fn lost_network(&self) {
+        let mut last = self.last_loss.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() > LOSS_EVERY) {
+            *last = Some(Instant::now());
+            self.losses.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Changes when the network may have been lost.
+    pub(crate) fn losses(&self) -> watch::Receiver<u64> {
+        self.losses.subscribe()
     }
 
     /// Asks in its turn, so that many servers are not woken in the same moment.

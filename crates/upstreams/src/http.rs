@@ -1,16 +1,19 @@
 //! Servers behind HTTP: checks address and headers, builds the client, and tells what went wrong in words. It sends
 //! nothing itself and never writes a header's value anywhere.
 
-use std::{collections::BTreeMap, error::Error, io, time::Duration};
+use std::{collections::BTreeMap, error::Error, io, path::Path, time::Duration};
 
 use evi_domain::Secret;
 use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
-use reqwest::{Response, Url, redirect};
+use reqwest::{Certificate, Response, Url, redirect};
+use tokio::io::AsyncReadExt;
 
 use crate::error::Fault;
 
 /// How long a connection may take to open.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// Bytes of a file of certificates.
+const PEM_CAP: u64 = 4 << 20;
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 pub(crate) const JSON: &str = "application/json";
 
@@ -18,6 +21,8 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) struct Endpoint {
     url: Url,
     headers: HeaderMap,
+    /// Trusted besides those of the system.
+    ca: Vec<Certificate>,
 }
 
 impl Endpoint {
@@ -36,7 +41,23 @@ impl Endpoint {
             value.set_sensitive(true);
             checked.insert(key, value);
         }
-        Ok(Self { url, headers: checked })
+        Ok(Self { url, headers: checked, ca: Vec::new() })
+    }
+
+    /// Trusts the certificates of a PEM file, too.
+    ///
+    /// # Errors
+    /// A file that is not there, or has none in it.
+    pub(crate) async fn trust(&mut self, file: &Path) -> Result<(), Fault> {
+        let unusable = |reason: String| Fault::Certificates { path: file.display().to_string(), reason };
+        let mut pem = Vec::new();
+        let opened = tokio::fs::File::open(file).await.map_err(|e| unusable(e.kind().to_string()))?;
+        opened.take(PEM_CAP).read_to_end(&mut pem).await.map_err(|e| unusable(e.kind().to_string()))?;
+        self.ca = Certificate::from_pem_bundle(&pem).map_err(|_| unusable("it is not PEM".to_owned()))?;
+        if self.ca.is_empty() {
+            return Err(unusable("there is no certificate in it".to_owned()));
+        }
+        Ok(())
     }
 
     /// The host and port, for messages: an address may hold a token.
@@ -70,6 +91,9 @@ impl Endpoint {
             }));
         if self.is_loopback() {
             client = client.no_proxy();
+        }
+        if !self.ca.is_empty() {
+            client = client.tls_certs_merge(self.ca.clone());
         }
         client
             .build()

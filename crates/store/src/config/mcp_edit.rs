@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use evi_domain::{
-    ConfigProblem, TransportSpec, UpstreamSpec,
+    ConfigProblem, TransportSpec, UpstreamOptions, UpstreamSpec,
     reference::{self, Part},
 };
 use jsonc_parser::{
@@ -17,6 +17,7 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     json_text::JsonText,
+    mcp_options,
     mcp_read::{Fields, Names, ROOT_KEYS, dialect, modern_reference, scalar},
     source::Source,
 };
@@ -246,7 +247,27 @@ impl McpEdit {
                 self.set_map(entry, "headers", headers, old_headers)?;
             }
         }
+        self.set_options(entry, &spec.options)?;
         self.switch(entry, enabled)
+    }
+
+    /// What already says the same stays as it is written, under whatever key.
+    fn set_options(&mut self, entry: &[usize], new: &UpstreamOptions) -> Result<(), StoreError> {
+        let old = self.fields(entry, |fields| mcp_options::read(fields).ok());
+        let old_keys = old.as_ref().map(mcp_options::keys);
+        for (at, (key, value)) in mcp_options::keys(new).into_iter().enumerate() {
+            if old_keys.as_ref().is_some_and(|old| old[at].1 == value) {
+                continue;
+            }
+            if key == mcp_options::CALL {
+                self.drop_keys(entry, &[mcp_options::TIMEOUT])?;
+            }
+            match value {
+                Some(value) => self.set(entry, key, &value)?,
+                None => self.drop_keys(entry, &[key])?,
+            }
+        }
+        Ok(())
     }
 
     /// Takes an entry out.
@@ -430,14 +451,14 @@ fn own_name(element: &Value<'_>) -> Option<String> {
 fn element(spec: &UpstreamSpec, enabled: bool) -> Json {
     let mut fields = Map::new();
     fields.insert("name".into(), spec.name.as_str().into());
-    fields.extend(entry_fields(&spec.transport, "transport"));
+    fields.extend(entry_fields(spec, "transport"));
     fields.insert("enabled".into(), enabled.into());
     fields.into()
 }
 
 /// An entry of an object, in the shape that other programs know, too.
 fn property(spec: &UpstreamSpec, enabled: bool) -> Json {
-    let mut fields = entry_fields(&spec.transport, "type");
+    let mut fields = entry_fields(spec, "type");
     if !enabled {
         fields.insert("enabled".into(), false.into());
     }
@@ -445,10 +466,10 @@ fn property(spec: &UpstreamSpec, enabled: bool) -> Json {
 }
 
 /// The original writes no `transport` for a child process.
-fn entry_fields(transport: &TransportSpec, kind_key: &str) -> Map<String, Json> {
+fn entry_fields(spec: &UpstreamSpec, kind_key: &str) -> Map<String, Json> {
     let mut fields = Map::new();
     let mut put = |key: &str, value: Json| drop(fields.insert(key.to_owned(), value));
-    match transport {
+    match &spec.transport {
         TransportSpec::Stdio { command, args, env, cwd } => {
             put("command", command.as_str().into());
             put("args", texts(args));
@@ -460,11 +481,16 @@ fn entry_fields(transport: &TransportSpec, kind_key: &str) -> Map<String, Json> 
             }
         }
         TransportSpec::Http { url, headers } | TransportSpec::Sse { url, headers } => {
-            put(kind_key, transport.kind().into());
+            put(kind_key, spec.transport.kind().into());
             put("url", url.as_str().into());
             if !headers.is_empty() {
                 put("headers", map(headers));
             }
+        }
+    }
+    for (key, value) in mcp_options::keys(&spec.options) {
+        if let Some(value) = value {
+            put(key, value);
         }
     }
     fields

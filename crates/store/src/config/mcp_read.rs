@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evi_domain::{ConfigProblem, TransportSpec, UpstreamEntry, UpstreamName, UpstreamSpec};
+use evi_domain::{ConfigProblem, TransportSpec, UpstreamEntry, UpstreamName, UpstreamOptions, UpstreamSpec};
 use jsonc_parser::{
     CollectOptions, ParseOptions,
     ast::{Array, Object, ObjectProp, Value},
@@ -11,7 +11,7 @@ use jsonc_parser::{
     parse_to_ast,
 };
 
-use super::source::Source;
+use super::{mcp_options, source::Source};
 
 /// Comments and trailing commas are understood; anything else that is not JSON is a sign of a damaged file.
 pub(crate) fn dialect() -> ParseOptions {
@@ -136,11 +136,11 @@ impl Reader<'_> {
         let own = own.filter(|n| !n.trim().is_empty());
         let (name, is_own) = self.names.next(own);
         let name = UpstreamName::new(name);
-        let (enabled, transport) = match value {
+        let (enabled, read) = match value {
             Value::Object(entry) => {
                 let fields = Fields { source: self.source, entry };
                 let enabled = fields.enabled();
-                (enabled.as_ref().copied().unwrap_or(false), enabled.and_then(|_| fields.transport()))
+                (enabled.as_ref().copied().unwrap_or(false), enabled.and_then(|_| fields.spec()))
             }
             other => {
                 let message = format!("a server must be an object, found {}", kind(other));
@@ -151,8 +151,10 @@ impl Reader<'_> {
             (Some(own), false) => {
                 Err(self.source.problem(start, format!("another server has the name {own:?}")))
             }
-            (None, _) => transport.and_then(|_| Err(self.source.problem(start, "this server has no name"))),
-            (Some(_), true) => transport.map(|transport| UpstreamSpec { name: name.clone(), transport }),
+            (None, _) => read.and_then(|_| Err(self.source.problem(start, "this server has no name"))),
+            (Some(_), true) => {
+                read.map(|(transport, options)| UpstreamSpec { name: name.clone(), transport, options })
+            }
         };
         if let Err(problem) = &spec {
             self.file.problems.push(problem.clone());
@@ -171,7 +173,7 @@ type Read<T> = Result<T, ConfigProblem>;
 
 impl<'a, 'text> Fields<'a, 'text> {
     /// A key that is there and not null.
-    fn get(&self, key: &str) -> Option<&'a ObjectProp<'text>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a ObjectProp<'text>> {
         self.entry.get(key).filter(|p| !matches!(p.value, Value::NullKeyword(_)))
     }
 
@@ -197,6 +199,11 @@ impl<'a, 'text> Fields<'a, 'text> {
             "false" | "no" | "off" | "0" => Ok(Some(false)),
             _ => Err(self.wrong(&property.value, key, "true or false")),
         }
+    }
+
+    /// Everything that it says of the server.
+    fn spec(&self) -> Read<(TransportSpec, UpstreamOptions)> {
+        Ok((self.transport()?, mcp_options::read(self)?))
     }
 
     /// How to reach the server.
@@ -255,7 +262,7 @@ impl<'a, 'text> Fields<'a, 'text> {
         }
     }
 
-    fn start(&self, key: &str) -> usize {
+    pub(crate) fn start(&self, key: &str) -> usize {
         self.get(key).map_or_else(|| self.entry.start(), |p| p.value.start())
     }
 
@@ -268,7 +275,7 @@ impl<'a, 'text> Fields<'a, 'text> {
     }
 
     /// A text that is not blank.
-    fn filled(&self, key: &str) -> Read<Option<String>> {
+    pub(crate) fn filled(&self, key: &str) -> Read<Option<String>> {
         Ok(self.text(key)?.filter(|t| !t.trim().is_empty()))
     }
 

@@ -57,14 +57,11 @@ impl Scene {
 pub fn stdio(name: &str, command: &str, args: &[&str], env: &[(&str, &str)]) -> UpstreamSpec {
     let args = args.iter().map(|a| (*a).to_owned()).collect();
     let transport = TransportSpec::Stdio { command: command.into(), args, env: texts(env), cwd: None };
-    UpstreamSpec { name: name.into(), transport }
+    UpstreamSpec::new(name.into(), transport)
 }
 
 pub fn http(name: &str, url: &str, headers: &[(&str, &str)]) -> UpstreamSpec {
-    UpstreamSpec {
-        name: name.into(),
-        transport: TransportSpec::Http { url: url.into(), headers: texts(headers) },
-    }
+    UpstreamSpec::new(name.into(), TransportSpec::Http { url: url.into(), headers: texts(headers) })
 }
 
 pub fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -238,3 +238,38 @@ fn the_servers_of_a_plugin_bear_its_name_and_run_from_its_folder() {
 fn problems_count_columns_in_characters_behind_a_byte_order_mark() {
     assert_eq!(problem("\u{feff}[{\"name\": \"é\", \"command\": 1}]").0, (1, 27));
 }
+
+#[test]
+fn the_settings_of_a_server_are_read_under_the_words_that_people_bring_along() {
+    use evi_domain::{EraChoice, UpstreamOptions};
+    let options = |keys: &str| {
+        entries(format!(r#"[{{"name":"a","command":"x",{keys}}}]"#)).remove(0).spec.unwrap().options
+    };
+    assert_eq!(
+        options(
+            r#""era":"Legacy","startup_timeout_sec":20.5,"tool_timeout_sec":"90","tool_total_timeout_sec":600,"ca":"~/ca.pem""#
+        ),
+        UpstreamOptions {
+            era: EraChoice::Legacy,
+            start_secs: Some(21),
+            call_secs: Some(90),
+            total_secs: Some(600),
+            ca: Some("~/ca.pem".into()),
+        }
+    );
+    // Seconds where others mean seconds, milliseconds where nothing else makes sense.
+    assert_eq!(options(r#""timeout":60"#).call_secs, Some(60));
+    assert_eq!(options(r#""timeout":600000"#).call_secs, Some(600));
+    assert_eq!(options(r#""timeout":600000,"tool_timeout_sec":5"#).call_secs, Some(5));
+    assert_eq!(options(r#""era":null,"ca":"""#), UpstreamOptions::default());
+    assert_eq!(
+        problem("[{\"name\":\"a\",\"command\":\"x\",\n \"era\": \"ancient\"}]"),
+        ((2, 9), "unknown era \"ancient\": expected auto, legacy or modern".into())
+    );
+    for wrong in ["0", "-1", "true", "\"soon\"", "86401"] {
+        let (at, message) =
+            problem(&format!("[{{\"name\":\"a\",\"command\":\"x\",\n \"tool_timeout_sec\": {wrong}}}]"));
+        assert_eq!(at, (2, 22), "{wrong}");
+        assert!(message.contains("tool_timeout_sec"), "{message}");
+    }
+}

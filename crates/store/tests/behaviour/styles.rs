@@ -347,3 +347,30 @@ fn a_value_that_moved_to_the_keychain_is_in_no_backup() {
     store.upstream_add(&spec, true, true).unwrap();
     assert!(backup(&scene).is_err());
 }
+
+#[test]
+fn a_setting_of_a_server_is_written_alone_and_one_that_says_the_same_stays_as_it_is() {
+    use evi_domain::EraChoice;
+    let set = |before: &str, change: fn(&mut UpstreamSpec)| {
+        let mut spec = stdio("a", "node", &["x"], &[]);
+        change(&mut spec);
+        overwritten(before, &spec)
+    };
+    let plain = "{\"mcpServers\": {\n  // mine\n  \"a\": {\"command\": \"node\", \"args\": [\"x\"], \"own\": 1}\n}}\n";
+    assert_eq!(
+        set(plain, |spec| spec.options.era = EraChoice::Modern),
+        plain.replace("\"own\": 1", "\"own\": 1, \"era\": \"modern\"")
+    );
+    let timed = plain.replace("\"own\": 1", "\"timeout\": 60000, \"era\": \"legacy\"");
+    assert_eq!(
+        set(&timed, |spec| {
+            spec.options.call_secs = Some(60);
+            spec.options.era = EraChoice::Legacy;
+        }),
+        timed
+    );
+    assert_eq!(
+        set(&timed, |spec| spec.options.call_secs = Some(5)),
+        plain.replace("\"own\": 1", "\"tool_timeout_sec\": 5")
+    );
+}
