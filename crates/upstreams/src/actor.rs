@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use evi_domain::{LogStream, StageKind, TransportSpec, UpstreamSpec};
+use evi_domain::{EraChoice, LogStream, StageKind, TransportSpec, UpstreamSpec};
 use rmcp::{
     RoleClient,
     model::{RequestId, ServerNotification, SubscriptionFilter},
@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     board::Board,
-    call::{HARD_LIMIT, Link},
+    call::{Limits, Link},
     connect::{Live, Ready, connect, list_fault},
     discovery::{Changes, Fresh, List, ListError, Lists, list},
     error::{Fault, Outlook},
     handshake::{Era, Lead},
-    hub::Core,
-    process,
+    hub::{Core, seconds},
+    memory, process,
 };
 
 /// How long running calls may take to end when the upstream is stopped.
@@ -85,6 +85,7 @@ impl Actor {
     pub(crate) async fn run(mut self) {
         let mut crashes = 0;
         let mut spec = self.orders.borrow_and_update().clone();
+        self.era = memory::recall(&self.core, &spec).await;
         loop {
             match self.run_once(&spec).await {
                 End::Stop => return,
@@ -106,7 +107,7 @@ impl Actor {
             let ordered = self.orders.borrow_and_update().clone();
             if ordered != spec {
                 spec = ordered;
-                self.era = None;
+                self.era = memory::recall(&self.core, &spec).await;
             }
             // What calls said was about the connection that is gone.
             while self.notes.try_recv().is_ok() {}
@@ -124,7 +125,8 @@ impl Actor {
             }
         };
         let since = Instant::now();
-        let end = self.serve(ready, &mut live).await;
+        let limits = self.core.limits(&spec.options);
+        let end = self.serve(ready, limits, &mut live).await;
         // No caller finds it from here on; those that are inside may finish unless it is dead.
         self.core.withdraw(&self.board.name);
         let link = self.board.unlink();
@@ -148,8 +150,16 @@ impl Actor {
     /// Until it is ready, or not.
     async fn start(&mut self, spec: &UpstreamSpec, live: &mut Live) -> Result<Ready, End> {
         let Self { core, board, orders, cancel, era, .. } = self;
-        let lead = if *era == Some(Era::Legacy) { Lead::Initialize } else { Lead::Auto };
+        let lead = match spec.options.era {
+            EraChoice::Legacy => Lead::Initialize,
+            EraChoice::Modern => Lead::Discover,
+            EraChoice::Auto if *era == Some(Era::Legacy) => Lead::Initialize,
+            EraChoice::Auto => Lead::Auto,
+        };
         let limit = match &spec.transport {
+            _ if spec.options.start_secs.is_some() => {
+                spec.options.start_secs.map_or(core.settings.start_limit, seconds)
+            }
             TransportSpec::Stdio { command, .. } if process::fetches_first(command) => {
                 core.settings.start_limit * FETCH_FACTOR
             }
@@ -173,11 +183,14 @@ impl Actor {
         };
         match result {
             Ok(Ok(ready)) => {
-                *era = Some(ready.era);
+                if *era != Some(ready.era) {
+                    *era = Some(ready.era);
+                    memory::keep(core, spec, ready.era);
+                }
                 Ok(ready)
             }
             // It may have been replaced by one of the other era.
-            Ok(Err(fault)) if era.take().is_some() && fault.is_disagreement() => Err(End::Again),
+            Ok(Err(fault)) if fault.is_disagreement() && era.take().is_some() => Err(End::Again),
             Ok(Err(fault)) => Err(End::Lost(fault, None)),
             Err(_) => {
                 let fault = match board.running_stage() {
@@ -193,12 +206,13 @@ impl Actor {
     }
 
     /// While it is ready.
-    async fn serve(&mut self, ready: Ready, live: &mut Live) -> End {
+    async fn serve(&mut self, ready: Ready, limits: Limits, live: &mut Live) -> End {
         let Ready { peer, wire, host, mut inventory, introduction, era, changes } = ready;
         let Self { core, board, orders, notes, note_sender, cancel, .. } = self;
-        let mut wakes = core.health.wakes();
+        let (mut wakes, mut losses) = (core.health.wakes(), core.health.losses());
         let limit = core.settings.check_limit;
-        let link = Arc::new(Link::new(peer.clone(), Arc::clone(&wire), host.clone(), note_sender.clone()));
+        let link =
+            Arc::new(Link::new(peer.clone(), Arc::clone(&wire), host.clone(), note_sender.clone(), limits));
         board.open(Arc::clone(&link));
         core.publish(&board.name, Arc::clone(&inventory.offer));
         board.ready(introduction);
@@ -234,19 +248,25 @@ impl Actor {
                         cancels.spawn(async move { Link::tell_cancelled(&peer, id, "the caller went away").await });
                     }
                     Note::Suspect(fault @ Fault::SessionExpired) => return End::Lost(fault, None),
-                    Note::Suspect(_) => {
+                    Note::Suspect(fault) => {
+                        if fault.is_of_the_network() && host.is_some() {
+                            core.health.lost_network();
+                            losses.mark_unchanged();
+                        }
                         proving = true;
+                        board.doubted(true);
                         refreshing = Some(asking(limit, Duration::ZERO, Some(declared)));
                     }
                 },
                 fault = wire.doubted() => drop(note_sender.try_send(Note::Suspect(fault))),
-                Ok(()) = wakes.changed(), if !proving => {
+                () = either(&mut wakes, host.is_some().then_some(&mut losses)), if !proving => {
                     proving = true;
+                    board.doubted(true);
                     let asking = asking(limit, Duration::ZERO, Some(declared));
                     let (core, link) = (Arc::clone(core), Arc::clone(&link));
                     refreshing = Some(Box::pin(async move {
                         // A server that does one thing at a time answers only after its call, which has its own limit.
-                        link.drain(HARD_LIMIT).await;
+                        link.drain(link.limits.total).await;
                         core.health.in_turn(asking).await
                     }));
                 }
@@ -265,6 +285,7 @@ impl Actor {
                     });
                     match result {
                         Some(Ok(fresh)) => {
+                            board.doubted(false);
                             let changed = inventory.update(fresh, &board.log);
                             board.relisted(&inventory);
                             if changed {
@@ -299,6 +320,25 @@ impl Actor {
             Ok(()) = wakes.changed(), if pause.is_some() => None,
             () = async { match pause { Some(pause) => sleep(pause).await, None => pending().await } } => None,
         }
+    }
+}
+
+/// A pause, or a loss of the network for whom that matters.
+async fn either(wakes: &mut watch::Receiver<u64>, losses: Option<&mut watch::Receiver<u64>>) {
+    let changed = async |seen: &mut watch::Receiver<u64>| {
+        if seen.changed().await.is_err() {
+            pending::<()>().await;
+        }
+    };
+    let lost = async {
+        match losses {
+            Some(losses) => changed(losses).await,
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        () = changed(wakes) => {}
+        () = lost => {}
     }
 }
 

@@ -176,6 +176,18 @@ impl Board {
         });
     }
 
+    /// Whether it is being asked if it is still there. Its tools stay offered meanwhile.
+    pub(crate) fn doubted(&self, doubted: bool) {
+        let (from, to) = if doubted {
+            (UpstreamState::Ready, UpstreamState::Stale)
+        } else {
+            (UpstreamState::Stale, UpstreamState::Ready)
+        };
+        if self.state().status.state == from {
+            self.update(|state| state.status.state = to);
+        }
+    }
+
     /// What it offers was listed again.
     pub(crate) fn relisted(&self, inventory: &Inventory) {
         self.update(|state| {
@@ -209,6 +221,7 @@ impl Board {
         let shown = match fault {
             Fault::SecretLocked(_) => UpstreamState::SecretLocked,
             Fault::CrashLoop { .. } => UpstreamState::Parked,
+            Fault::Status { status: 401, .. } => UpstreamState::SignInNeeded,
             _ => UpstreamState::Failed,
         };
         self.update(|state| {

@@ -26,8 +26,15 @@ use crate::{
     wire::{Mark, Ticket, Wire},
 };
 
-/// However much progress a call reports, it ends here.
-pub(crate) const HARD_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// How long calls to a server may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Without a sign of life; starts again with every progress.
+    pub(crate) call: Duration,
+    /// However much progress it reports.
+    pub(crate) total: Duration,
+}
+
 /// How long telling the server about a cancel may take.
 const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 /// How long to wait for the reason of a connection that just ended.
@@ -40,6 +47,7 @@ pub(crate) struct Link {
     /// Host and port, for a server behind HTTP.
     pub(crate) host: Option<String>,
     pub(crate) notes: mpsc::Sender<Note>,
+    pub(crate) limits: Limits,
     running: watch::Sender<usize>,
     closed: CancellationToken,
     reason: Mutex<String>,
@@ -51,12 +59,14 @@ impl Link {
         wire: Arc<Wire>,
         host: Option<String>,
         notes: mpsc::Sender<Note>,
+        limits: Limits,
     ) -> Self {
         Self {
             peer,
             wire,
             host,
             notes,
+            limits,
             running: watch::Sender::new(0),
             closed: CancellationToken::new(),
             reason: Mutex::default(),
@@ -185,7 +195,7 @@ pub(crate) async fn request(
         },
     };
     let mut abandon = Abandon { link, id: Some(handle.id.clone()) };
-    let hard = Instant::now() + HARD_LIMIT;
+    let hard = Instant::now() + link.limits.total;
     let mut idle = Instant::now() + limit;
     let answer = loop {
         tokio::select! {
@@ -207,7 +217,7 @@ pub(crate) async fn request(
             () = sleep_until(idle.min(hard)) => {
                 abandon.id = None;
                 Link::tell_cancelled(&link.peer, handle.id.clone(), "no answer in time").await;
-                let after = if idle <= hard { limit } else { HARD_LIMIT };
+                let after = if idle <= hard { limit } else { link.limits.total };
                 return Err(CallError::TimedOut { address: address(), after });
             }
         }

@@ -4,12 +4,14 @@
 #![expect(deprecated, reason = "legacy servers still send log messages and ask for roots")]
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use evi_domain::{LogStream, StageKind, UpstreamSpec};
+use evi_domain::{LogStream, Secret, StageKind, UpstreamSpec};
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
@@ -29,7 +31,7 @@ use crate::{
     expand::{Expanded, Target, expand},
     handshake::{Agreed, Broken, Era, Lead, OnSilence, shake},
     http::Endpoint,
-    hub::Core,
+    hub::{Core, seconds},
     log::Log,
     pipe::Pipe,
     process::{self, Process, Program},
@@ -138,22 +140,23 @@ pub(crate) async fn connect(
 ) -> Result<Ready, Fault> {
     board.begin_run();
     board.stage_runs(StageKind::Started);
-    let Expanded { target, hidden } = expand(spec, Arc::clone(&core.secrets)).await?;
+    let Expanded { target, ca, hidden } = expand(spec, Arc::clone(&core.secrets)).await?;
     board.log.hide(hidden);
+    let within = spec.options.start_secs.map_or(HTTP_HANDSHAKE, seconds);
     match target {
         Target::Stdio { command, args, env, cwd } => {
             let program = Program { command, args, env, cwd };
             connect_process(core, board, &program, lead, live).await
         }
         Target::Http { url, headers } => {
-            let endpoint = Endpoint::new(&url, &headers)?;
-            connect_http(core, board, &endpoint, lead, live).await
+            let endpoint = endpoint(&url, &headers, ca).await?;
+            connect_http(core, board, &endpoint, lead, within, live).await
         }
         Target::Sse { url, headers } => {
-            let endpoint = Endpoint::new(&url, &headers)?;
+            let endpoint = endpoint(&url, &headers, ca).await?;
             let opening = sse::open(&endpoint, &board.log);
             let limit = Err(Fault::TimedOut { host: endpoint.host() });
-            match timeout(HTTP_HANDSHAKE, opening).await.unwrap_or(limit) {
+            match timeout(within, opening).await.unwrap_or(limit) {
                 Ok(stream) => connect_sse(core, board, stream, endpoint.host(), live).await,
                 Err(fault) => {
                     if !fault.is_out_of_reach() {
@@ -164,6 +167,19 @@ pub(crate) async fn connect(
             }
         }
     }
+}
+
+/// Where a server behind HTTP is, with what it is trusted by.
+async fn endpoint(
+    url: &Secret,
+    headers: &BTreeMap<String, Secret>,
+    ca: Option<PathBuf>,
+) -> Result<Endpoint, Fault> {
+    let mut endpoint = Endpoint::new(url, headers)?;
+    if let Some(file) = ca {
+        endpoint.trust(&file).await?;
+    }
+    Ok(endpoint)
 }
 
 async fn connect_process(
@@ -204,7 +220,7 @@ async fn connect_process(
         drop(transport);
         let status = process.end_within(EXIT_LIMIT).await;
         process.stop().await;
-        if lead == Lead::Initialize || initialize_sent {
+        if lead != Lead::Auto || initialize_sent {
             return Err(status.map_or(Fault::ClosedOutput, |status| Fault::ExitedEarly { status }));
         }
         // Some servers end when anything comes before `initialize`.
@@ -236,6 +252,7 @@ async fn connect_http(
     board: &Board,
     endpoint: &Endpoint,
     mut lead: Lead,
+    within: Duration,
     live: &mut Live,
 ) -> Result<Ready, Fault> {
     let host = endpoint.host();
@@ -245,7 +262,7 @@ async fn connect_http(
         let mut transport = Tap::new(streamable, Arc::clone(&wire));
         let me = core.me();
         let shaking = shake(&mut transport, lead, &me, OnSilence::GiveUp(HTTP_PROBE), || reached(board));
-        let shaken = timeout(HTTP_HANDSHAKE, shaking).await.unwrap_or(Err(Broken::Silent));
+        let shaken = timeout(within, shaking).await.unwrap_or(Err(Broken::Silent));
         if shaken.is_err() {
             // It may have opened a session, and some servers have only one.
             let _ = transport.close().await;
@@ -261,7 +278,7 @@ async fn connect_http(
                 if !fault.is_out_of_reach() {
                     reached(board);
                 }
-                if !matches!(fault, Fault::Status { status: 404 | 405, .. }) {
+                if !matches!(fault, Fault::Status { status: 404 | 405, .. }) || lead == Lead::Discover {
                     return Err(fault);
                 }
                 // Nothing takes a POST here: that is how the event stream of an older server looks.

@@ -18,6 +18,7 @@ use rmcp::{
     },
     transport::Transport,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{
     task::JoinSet,
@@ -31,7 +32,8 @@ const DISCOVER: i64 = 900_000_001;
 const INITIALIZE: i64 = 900_000_002;
 
 /// How a server is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Era {
     /// With a session that `initialize` opens.
     Legacy,

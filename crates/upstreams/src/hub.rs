@@ -9,7 +9,7 @@ use std::{
 
 use evi_domain::{
     CallContext, CallError, Catalog, CatalogCache, Completes, LogLine, Offer, SecretStore, ToolResult,
-    UpstreamName, UpstreamSpec, UpstreamStatus,
+    UpstreamName, UpstreamOptions, UpstreamSpec, UpstreamStatus,
 };
 use rmcp::model::Implementation;
 use serde_json::{Value, json, value::RawValue};
@@ -27,7 +27,7 @@ use tokio_util::{
 use crate::{
     actor::Actor,
     board::Board,
-    call,
+    call::{self, Limits},
     health::Health,
     leftovers::Leftovers,
     log::{FileQueue, Log, file_name},
@@ -51,6 +51,8 @@ pub struct Settings {
     pub start_limit: Duration,
     /// How long a call may take; starts again with each progress that the server reports.
     pub call_limit: Duration,
+    /// How long a call may take however much progress the server reports.
+    pub total_limit: Duration,
     /// How long a server may take to show after a pause that it is still there.
     pub check_limit: Duration,
     /// How many may start at once.
@@ -68,6 +70,7 @@ impl Default for Settings {
             leftovers: None,
             start_limit: Duration::from_secs(60),
             call_limit: Duration::from_secs(120),
+            total_limit: Duration::from_secs(30 * 60),
             check_limit: Duration::from_secs(10),
             max_starts: 4,
             client_name: "evi".to_owned(),
@@ -106,6 +109,26 @@ impl Core {
         });
     }
 
+    /// What was noted of a server at its last runs.
+    pub(crate) async fn noted(&self, name: &UpstreamName) -> Option<String> {
+        let (cache, name) = (Arc::clone(&self.cache), name.clone());
+        tokio::task::spawn_blocking(move || cache.noted(&name)).await.ok().flatten()
+    }
+
+    /// Notes it for the next ones.
+    pub(crate) fn note(&self, name: &UpstreamName, line: String) {
+        let (cache, name) = (Arc::clone(&self.cache), name.clone());
+        drop(tokio::task::spawn_blocking(move || cache.note(&name, &line)));
+    }
+
+    /// How long calls to a server may take.
+    pub(crate) fn limits(&self, options: &UpstreamOptions) -> Limits {
+        let call = options.call_secs.map_or(self.settings.call_limit, seconds);
+        // Whoever sets only the one does not mean the other to be shorter.
+        let total = options.total_secs.map_or_else(|| self.settings.total_limit.max(call), seconds);
+        Limits { call, total }
+    }
+
     /// Its offer is not there any more.
     pub(crate) fn withdraw(&self, name: &UpstreamName) {
         self.edit_catalog(|catalog| catalog.upstreams.remove(name).is_some());
@@ -121,6 +144,11 @@ impl Core {
             self.pulse.tick();
         }
     }
+}
+
+/// A limit of the person's.
+pub(crate) fn seconds(secs: u32) -> Duration {
+    Duration::from_secs(u64::from(secs))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -283,7 +311,7 @@ impl Upstreams {
         context: &CallContext,
     ) -> Result<ToolResult, CallError> {
         let link = self.link(name)?;
-        call::call(&link, name, tool, arguments, context, self.inner.core.settings.call_limit).await
+        call::call(&link, name, tool, arguments, context, link.limits.call).await
     }
 
     /// Reads a resource. Gives the whole result object, by the same rules as [`Upstreams::call`].
@@ -350,7 +378,7 @@ impl Upstreams {
         let params = serde_json::value::to_raw_value(params)
             .map_err(|error| CallError::Internal { message: error.to_string() })?;
         let ask = call::Ask { method, subject, params };
-        call::request(&link, name, ask, context, self.inner.core.settings.call_limit).await
+        call::request(&link, name, ask, context, link.limits.call).await
     }
 
     fn link(&self, name: &UpstreamName) -> Result<Arc<call::Link>, CallError> {

@@ -21,6 +21,7 @@ mod http;
 mod hub;
 mod leftovers;
 mod log;
+mod memory;
 mod message;
 mod mirror;
 mod path;

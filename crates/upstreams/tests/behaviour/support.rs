@@ -38,7 +38,7 @@ pub fn server(name: &str, args: &[&str]) -> UpstreamSpec {
 
 pub fn command(name: &str, command: &str, args: Vec<String>) -> UpstreamSpec {
     let transport = TransportSpec::Stdio { command: command.into(), args, env: BTreeMap::new(), cwd: None };
-    UpstreamSpec { name: name.into(), transport }
+    UpstreamSpec::new(name.into(), transport)
 }
 
 pub fn with_env(mut spec: UpstreamSpec, key: &str, value: &str) -> UpstreamSpec {
@@ -72,7 +72,7 @@ impl SecretStore for Vault {
 }
 
 #[derive(Default)]
-pub struct Cache(Mutex<BTreeMap<UpstreamName, Offer>>);
+pub struct Cache(Mutex<BTreeMap<UpstreamName, Offer>>, pub Mutex<BTreeMap<UpstreamName, String>>);
 
 impl CatalogCache for Cache {
     fn get(&self, upstream: &UpstreamName) -> Option<Offer> {
@@ -80,6 +80,12 @@ impl CatalogCache for Cache {
     }
     fn put(&self, upstream: &UpstreamName, offer: &Offer) {
         self.0.lock().unwrap().insert(upstream.clone(), offer.clone());
+    }
+    fn noted(&self, upstream: &UpstreamName) -> Option<String> {
+        self.1.lock().unwrap().get(upstream).cloned()
+    }
+    fn note(&self, upstream: &UpstreamName, line: &str) {
+        self.1.lock().unwrap().insert(upstream.clone(), line.to_owned());
     }
     fn remove(&self, upstream: &UpstreamName) {
         self.0.lock().unwrap().remove(upstream);
@@ -220,7 +226,7 @@ impl Web {
     pub fn sse_spec(&self, name: &str) -> UpstreamSpec {
         let headers = BTreeMap::from([("X-Key".to_owned(), "key".to_owned())]);
         let transport = TransportSpec::Sse { url: format!("http://127.0.0.1:{}/sse", self.port), headers };
-        UpstreamSpec { name: name.into(), transport }
+        UpstreamSpec::new(name.into(), transport)
     }
 
     pub fn saw(&self, start: &str) -> usize {
@@ -237,5 +243,5 @@ impl Drop for Web {
 
 pub fn http_spec(name: &str, url: &str) -> UpstreamSpec {
     let transport = TransportSpec::Http { url: url.to_owned(), headers: BTreeMap::new() };
-    UpstreamSpec { name: name.into(), transport }
+    UpstreamSpec::new(name.into(), transport)
 }
