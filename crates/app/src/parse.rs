@@ -1,7 +1,7 @@
 //! What a person pasted, understood: a command line, an address, or another application's settings block. It
 //! guesses a name and never runs anything.
 
-use evi_contract::{Code, DraftValue, ParsedUpstream, Problem, UpstreamDraft};
+use evi_contract::{Code, DraftValue, ParsedUpstream, Problem, UpstreamDraft, UpstreamOptionsView};
 use serde_json::Value;
 
 /// Splits a pasted text into drafts of servers.
@@ -219,6 +219,7 @@ fn draft(name: &str, entry: &Value) -> Option<UpstreamDraft> {
     if let Some(given) = [name, own.as_str()].into_iter().find(|n| !n.is_empty()) {
         draft.name = given.to_owned();
     }
+    draft.options = serde_json::from_value(entry.clone()).ok().filter(|o| *o != UpstreamOptionsView::default());
     Some(draft)
 }
 

@@ -117,7 +117,20 @@ pub struct Add {
     #[arg(long, value_name = "FOLDER")]
     pub cwd: Option<PathBuf>,
     #[command(flatten)]
+    pub settings: Settings,
+    #[command(flatten)]
     pub keeping: Keeping,
+}
+
+/// Settings of an added server.
+#[derive(Args)]
+pub struct Settings {
+    /// How it is spoken to: auto, legacy or modern
+    #[arg(long, value_name = "ERA")]
+    pub era: Option<String>,
+    /// Seconds that a call may take without a sign of life
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u32>,
 }
 
 /// How an added server is kept.
@@ -146,6 +159,11 @@ pub struct AddHttp {
     /// It speaks the older HTTP+SSE
     #[arg(long)]
     pub sse: bool,
+    /// A PEM file of certificates to trust besides the system's
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<String>,
+    #[command(flatten)]
+    pub settings: Settings,
     #[command(flatten)]
     pub keeping: Keeping,
 }

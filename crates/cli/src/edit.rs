@@ -106,6 +106,7 @@ pub async fn add(home: Home, add: Add) -> Outcome {
     }
     let draft = json!({
         "name": add.name, "transport": "stdio", "command": add.command, "args": add.args, "env": env, "cwd": add.cwd,
+        "options": {"era": add.settings.era, "tool_timeout_sec": add.settings.timeout},
     });
     save(home, draft, &add.keeping).await
 }
@@ -114,7 +115,10 @@ pub async fn add(home: Home, add: Add) -> Outcome {
 pub async fn add_http(home: Home, add: AddHttp) -> Outcome {
     let headers = values(&add.headers, "-H", add.keeping.secret)?;
     let transport = if add.sse { "sse" } else { "http" };
-    let draft = json!({"name": add.name, "transport": transport, "url": add.url, "headers": headers});
+    let options = json!({"era": add.settings.era, "tool_timeout_sec": add.settings.timeout, "ca": add.ca});
+    let draft = json!({
+        "name": add.name, "transport": transport, "url": add.url, "headers": headers, "options": options,
+    });
     save(home, draft, &add.keeping).await
 }
 

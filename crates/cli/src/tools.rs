@@ -107,7 +107,11 @@ async fn listed(front: &Front) -> Result<(ToolList, Vec<UpstreamRow>), Problem> 
 /// Those that are on and did not come up.
 pub fn failed(rows: Vec<UpstreamRow>) -> Vec<UpstreamRow> {
     let of = |row: &UpstreamRow| {
-        row.enabled && !matches!(row.state, UpstreamStateView::Ready | UpstreamStateView::Blocked)
+        row.enabled
+            && !matches!(
+                row.state,
+                UpstreamStateView::Ready | UpstreamStateView::Stale | UpstreamStateView::Blocked
+            )
     };
     rows.into_iter().filter(of).collect()
 }

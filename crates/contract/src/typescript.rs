@@ -14,7 +14,7 @@ pub fn contract_ts() -> String {
     let types = declarations![&cfg;
         Code, Problem, Tag, Kind, Nothing,
         AppInfo, ConfigProblemView, Settings, SettingsPatch, KeySet, FoundModels, ModelNames,
-        UpstreamRef, UpstreamStateView, StageView, UpstreamRow, LogLineView, UpstreamLog, ParseText, UpstreamDraft,
+        UpstreamRef, UpstreamStateView, UpstreamOptionsView, StageView, UpstreamRow, LogLineView, UpstreamLog, ParseText, UpstreamDraft,
         DraftValue, ParsedUpstream, UpstreamAdd, UpstreamAdded, UpstreamEdit, UpstreamRename, UpstreamSwitch,
         UpstreamSettle,
         PluginRef, PluginSwitch, PluginRow, PluginRemoved,

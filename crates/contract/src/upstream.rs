@@ -30,12 +30,41 @@ pub enum UpstreamStateView {
     Installing,
     /// Answered a real request.
     Ready,
+    /// Was ready, and is being asked whether it still is; its tools stay offered.
+    Stale,
+    /// The service behind it wants the person to sign in, or another token.
+    SignInNeeded,
     /// A secret cannot be read.
     SecretLocked,
     /// Did not come up, or went away.
     Failed,
     /// Went away again and again; a restart by hand is what is left.
     Parked,
+}
+
+/// Settings of one server; what is absent is as it is for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
+pub struct UpstreamOptionsView {
+    /// `auto`, `legacy`, `modern`; absent is `auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub era: Option<String>,
+    /// Seconds that a start may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub startup_timeout_sec: Option<u32>,
+    /// Seconds that a call may take without a sign of life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub tool_timeout_sec: Option<u32>,
+    /// Seconds that a call may take in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub tool_total_timeout_sec: Option<u32>,
+    /// A PEM file of certificates that are trusted besides the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub ca: Option<String>,
 }
 
 /// A step on the way to a usable server.
@@ -74,6 +103,8 @@ pub struct UpstreamRow {
     #[ts(optional)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// Its settings.
+    pub options: UpstreamOptionsView,
     /// Names of its env values.
     pub env_keys: Vec<String>,
     /// Names of its headers.
@@ -167,6 +198,10 @@ pub struct UpstreamDraft {
     /// Headers.
     #[serde(default)]
     pub headers: Vec<DraftValue>,
+    /// Its settings; absent keeps what is stored.
+    #[serde(default)]
+    #[ts(optional)]
+    pub options: Option<UpstreamOptionsView>,
 }
 
 /// An env value or a header as a form has it.

@@ -170,7 +170,28 @@ export type UpstreamRef = {
  * Its name.
  */
 name: string, };
-export type UpstreamStateView = "off" | "mcp_off" | "blocked" | "invalid" | "starting" | "installing" | "ready" | "secret_locked" | "failed" | "parked";
+export type UpstreamStateView = "off" | "mcp_off" | "blocked" | "invalid" | "starting" | "installing" | "ready" | "stale" | "sign_in_needed" | "secret_locked" | "failed" | "parked";
+export type UpstreamOptionsView = { 
+/**
+ * `auto`, `legacy`, `modern`; absent is `auto`.
+ */
+era?: string, 
+/**
+ * Seconds that a start may take.
+ */
+startup_timeout_sec?: number, 
+/**
+ * Seconds that a call may take without a sign of life.
+ */
+tool_timeout_sec?: number, 
+/**
+ * Seconds that a call may take in all.
+ */
+tool_total_timeout_sec?: number, 
+/**
+ * A PEM file of certificates that are trusted besides the system's.
+ */
+ca?: string, };
 export type StageView = { 
 /**
  * `saved`, `started`, `handshake`, `discovery`.
@@ -217,6 +238,10 @@ url: string,
  * Its working folder.
  */
 cwd?: string, 
+/**
+ * Its settings.
+ */
+options: UpstreamOptionsView, 
 /**
  * Names of its env values.
  */
@@ -328,7 +353,11 @@ env: Array<DraftValue>,
 /**
  * Headers.
  */
-headers: Array<DraftValue>, };
+headers: Array<DraftValue>, 
+/**
+ * Its settings; absent keeps what is stored.
+ */
+options?: UpstreamOptionsView, };
 export type DraftValue = { 
 /**
  * Its name.

@@ -18,6 +18,7 @@ const base: UpstreamRow = {
   command: "npx",
   args: [],
   url: "",
+  options: {},
   env_keys: [],
   header_keys: [],
   secret_keys: [],

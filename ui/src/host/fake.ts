@@ -84,6 +84,7 @@ export function fakeHost(): Host {
       command: draft.command,
       args: draft.args,
       url: draft.url,
+      options: draft.options ?? {},
       env_keys: draft.env.map((one) => one.key),
       header_keys: draft.headers.map((one) => one.key),
       secret_keys: [...draft.env, ...draft.headers].filter((one) => one.secret).map((one) => one.key),

@@ -1,5 +1,5 @@
 // A server as a form has it: rows with keys of their own, and the way to and from the contract's draft. No markup.
-import type { DraftValue, UpstreamDraft, UpstreamRow } from "../contract/contract";
+import type { DraftValue, UpstreamDraft, UpstreamOptionsView, UpstreamRow } from "../contract/contract";
 
 /** A line of env or headers in a form. */
 export interface ValueRow {
@@ -27,10 +27,52 @@ export interface DraftForm {
   url: string;
   env: ValueRow[];
   headers: ValueRow[];
+  /** `auto`, `legacy`, `modern`. */
+  era: string;
+  /** Limits in seconds as typed, by their names in the contract; empty is as it is for all. */
+  limits: Record<LimitKey, string>;
+  ca: string;
+}
+/** The limits of a server. */
+export type LimitKey = "startup_timeout_sec" | "tool_timeout_sec" | "tool_total_timeout_sec";
+const limitKeys: readonly LimitKey[] = ["startup_timeout_sec", "tool_timeout_sec", "tool_total_timeout_sec"];
+
+type Options = Pick<DraftForm, "era" | "limits" | "ca">;
+function fromOptions(options: UpstreamOptionsView = {}): Options {
+  const limit = (key: LimitKey) => options[key]?.toString() ?? "";
+  return {
+    era: options.era ?? "auto",
+    limits: {
+      startup_timeout_sec: limit("startup_timeout_sec"),
+      tool_timeout_sec: limit("tool_timeout_sec"),
+      tool_total_timeout_sec: limit("tool_total_timeout_sec"),
+    },
+    ca: options.ca ?? "",
+  };
+}
+function toOptions(form: Options): UpstreamOptionsView {
+  const options: UpstreamOptionsView = {};
+  if (form.era !== "auto") options.era = form.era;
+  for (const key of limitKeys) {
+    const text = form.limits[key].trim();
+    // What is no number is sent as one that is refused, with its field.
+    if (text !== "") options[key] = /^\d+$/.test(text) ? Number(text) : 0;
+  }
+  if (form.ca.trim() !== "") options.ca = form.ca.trim();
+  return options;
 }
 
 /** Fields that say themselves what is wrong with them. */
-export const draftFields: readonly string[] = ["name", "command", "args", "url", "cwd"];
+export const draftFields: readonly string[] = [
+  "name",
+  "command",
+  "args",
+  "url",
+  "cwd",
+  "era",
+  "ca",
+  ...limitKeys,
+];
 
 let last = 0;
 /** An identity for a row. */
@@ -67,7 +109,18 @@ function fromValue(value: DraftValue, keep: boolean): ValueRow {
 
 /** An empty form. */
 export function emptyForm(transport = "stdio"): DraftForm {
-  return { id: nextId(), name: "", transport, command: "", args: [], cwd: "", url: "", env: [], headers: [] };
+  return {
+    id: nextId(),
+    name: "",
+    transport,
+    command: "",
+    args: [],
+    cwd: "",
+    url: "",
+    env: [],
+    headers: [],
+    ...fromOptions(),
+  };
 }
 
 /** The form of a draft; `keep`: values go to the keychain unless they are references. */
@@ -82,6 +135,7 @@ export function fromDraft(draft: UpstreamDraft, keep: boolean): DraftForm {
     url: draft.url,
     env: draft.env.map((value) => fromValue(value, keep)),
     headers: draft.headers.map((value) => fromValue(value, keep)),
+    ...fromOptions(draft.options),
   };
 }
 
@@ -104,6 +158,7 @@ export function fromRow(row: UpstreamRow): DraftForm {
     url: row.url,
     env: row.env_keys.map(stored),
     headers: row.header_keys.map(stored),
+    ...fromOptions(row.options),
   };
 }
 
@@ -130,5 +185,6 @@ export function toDraft(form: DraftForm): UpstreamDraft {
     url: stdio ? "" : form.url.trim(),
     env: stdio ? toValues(form.env) : [],
     headers: stdio ? [] : toValues(form.headers),
+    options: toOptions(form),
   };
 }

@@ -11,6 +11,8 @@ export const stateWords: Record<UpstreamStateView, { tone: Tone; word: string }>
   starting: { tone: "busy", word: "Starting" },
   installing: { tone: "busy", word: "Installing" },
   ready: { tone: "ok", word: "Ready" },
+  stale: { tone: "busy", word: "Checking" },
+  sign_in_needed: { tone: "warn", word: "Sign in needed" },
   secret_locked: { tone: "warn", word: "Secret locked" },
   failed: { tone: "danger", word: "Failed" },
   parked: { tone: "danger", word: "Keeps crashing" },
@@ -29,5 +31,5 @@ export const transportWords: Record<string, string> = { stdio: "stdio", http: "H
 
 /** Whether a server needs the person. */
 export function needsHelp(row: UpstreamRow): boolean {
-  return ["blocked", "invalid", "secret_locked", "failed", "parked"].includes(row.state);
+  return ["blocked", "invalid", "secret_locked", "sign_in_needed", "failed", "parked"].includes(row.state);
 }

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use evi_contract::*;
 use evi_domain::{
-    Secret, SecretId, Stage, StageKind, StageState, ToolsConfig, TransportSpec, UpstreamEntry, UpstreamName,
-    UpstreamSpec, UpstreamState, reference,
+    EraChoice, Secret, SecretId, Stage, StageKind, StageState, ToolsConfig, TransportSpec, UpstreamEntry,
+    UpstreamName, UpstreamOptions, UpstreamSpec, UpstreamState, reference,
 };
 use evi_store::{ConfigValue, StoreError};
 
@@ -61,6 +61,10 @@ pub fn not_ready(name: &str, state: UpstreamStateView) -> Problem {
             Problem::new(Code::Unavailable, format!("{name} is being downloaded"))
                 .hint("its log tells how far it is")
         }
+        UpstreamStateView::SignInNeeded => {
+            Problem::new(Code::Unavailable, format!("{name} wants you to sign in"))
+                .hint("enter a token in its settings, then restart it")
+        }
         UpstreamStateView::Parked => {
             Problem::new(Code::Unavailable, format!("{name} stopped again and again and is left alone"))
                 .hint("look at its log, then restart it")
@@ -91,6 +95,7 @@ pub fn configured(entry: &UpstreamEntry, tools: &ToolsConfig, run: bool) -> Upst
         args: Vec::new(),
         url: String::new(),
         cwd: None,
+        options: UpstreamOptionsView::default(),
         env_keys: Vec::new(),
         header_keys: Vec::new(),
         secret_keys: Vec::new(),
@@ -117,6 +122,7 @@ pub fn configured(entry: &UpstreamEntry, tools: &ToolsConfig, run: bool) -> Upst
         }
     };
     describe(&mut row, &spec.transport);
+    row.options = options_view(&spec.options);
     let allowed = tools.mcp_allow.is_empty() || tools.mcp_allow.iter().any(|a| a == entry.name.as_str());
     row.state = if !entry.enabled {
         UpstreamStateView::Off
@@ -147,6 +153,8 @@ pub fn row(app: &App, entry: &UpstreamEntry) -> UpstreamRow {
         UpstreamState::Starting => UpstreamStateView::Starting,
         UpstreamState::Installing => UpstreamStateView::Installing,
         UpstreamState::Ready => UpstreamStateView::Ready,
+        UpstreamState::Stale => UpstreamStateView::Stale,
+        UpstreamState::SignInNeeded => UpstreamStateView::SignInNeeded,
         UpstreamState::SecretLocked => UpstreamStateView::SecretLocked,
         UpstreamState::Failed => UpstreamStateView::Failed,
         UpstreamState::Parked => UpstreamStateView::Parked,
@@ -337,7 +345,12 @@ async fn save(
         };
         texts.insert(key, text);
     }
-    let spec = UpstreamSpec { name: name.clone(), transport: transport(&draft, texts)? };
+    let options = match (&draft.options, old.and_then(|entry| entry.spec.as_ref().ok())) {
+        (Some(options), _) => options_of(options)?,
+        (None, Some(old)) => old.options.clone(),
+        (None, None) => UpstreamOptions::default(),
+    };
+    let spec = UpstreamSpec { name: name.clone(), transport: transport(&draft, texts)?, options };
     for (id, value) in &secrets {
         let (vault, id, value) = (app.vault.clone(), id.clone(), value.clone());
         if let Err(problem) = problem::blocking(move || vault.set(&id, &value)).await {
@@ -352,8 +365,7 @@ async fn save(
         return Err(problem);
     }
     // What the old entry named and the new one does not is nobody's any more.
-    let still: Vec<SecretId> =
-        spec.transport.templates().into_iter().flat_map(reference::secrets_in).collect();
+    let still: Vec<SecretId> = spec.templates().into_iter().flat_map(reference::secrets_in).collect();
     forget(app, secrets_of(old).into_iter().filter(|id| !still.contains(id)).collect()).await;
     app.apply_config();
     Ok(spec.transport.summary())
@@ -387,6 +399,43 @@ fn transport(draft: &UpstreamDraft, values: BTreeMap<String, String>) -> Result<
     }
 }
 
+fn options_view(options: &UpstreamOptions) -> UpstreamOptionsView {
+    UpstreamOptionsView {
+        era: Some(options.era).filter(|era| *era != EraChoice::Auto).map(|era| era.as_str().to_owned()),
+        startup_timeout_sec: options.start_secs,
+        tool_timeout_sec: options.call_secs,
+        tool_total_timeout_sec: options.total_secs,
+        ca: options.ca.clone(),
+    }
+}
+
+/// The longest limit of a server, in seconds.
+const LONGEST_LIMIT: u32 = 86_400;
+
+fn options_of(view: &UpstreamOptionsView) -> Result<UpstreamOptions, Problem> {
+    let wrong = |message: String, field: &str| Err(Problem::new(Code::InvalidInput, message).field(field));
+    let word = view.era.as_deref().unwrap_or("auto");
+    let Some(era) = EraChoice::parse(word) else {
+        return wrong(format!("unknown era {word:?}: auto, legacy or modern"), "era");
+    };
+    for (secs, field) in [
+        (view.startup_timeout_sec, "startup_timeout_sec"),
+        (view.tool_timeout_sec, "tool_timeout_sec"),
+        (view.tool_total_timeout_sec, "tool_total_timeout_sec"),
+    ] {
+        if secs.is_some_and(|secs| secs == 0 || secs > LONGEST_LIMIT) {
+            return wrong(format!("a limit is 1 to {LONGEST_LIMIT} seconds"), field);
+        }
+    }
+    Ok(UpstreamOptions {
+        era,
+        start_secs: view.startup_timeout_sec,
+        call_secs: view.tool_timeout_sec,
+        total_secs: view.tool_total_timeout_sec,
+        ca: view.ca.as_deref().map(str::trim).filter(|ca| !ca.is_empty()).map(str::to_owned),
+    })
+}
+
 /// `<server>.<key>.<four random digits>`: readable, and new for each value, so that renaming moves nothing.
 fn secret_id(name: &UpstreamName, key: &str) -> SecretId {
     let tidy = |text: &str| -> String {
@@ -400,7 +449,7 @@ fn secret_id(name: &UpstreamName, key: &str) -> SecretId {
 
 fn secrets_of(entry: Option<&UpstreamEntry>) -> Vec<SecretId> {
     let Some(Ok(spec)) = entry.map(|e| &e.spec) else { return Vec::new() };
-    spec.transport.templates().into_iter().flat_map(reference::secrets_in).collect()
+    spec.templates().into_iter().flat_map(reference::secrets_in).collect()
 }
 
 /// Takes values out of the vault; one that cannot be taken out is logged and stays listed.
