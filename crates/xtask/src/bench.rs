@@ -1,12 +1,15 @@
 //! Figures of the built product, printed as ratios with the machine beside them; never a test that can fail on time.
 
 use crate::places::Places;
-use crate::{command, peers};
+use crate::{command, page, peers, system};
 use anyhow::Result;
 
 /// Builds the release programs, then runs `tests/bench` inside the private desktop session, so that the window's
 /// memory is measured too.
 pub fn bench(places: &Places) -> Result<()> {
+    system::install(true, false)?;
+    page::install_packages(places)?;
+    page::build(places)?;
     peers::install(places)?;
     let packages = ["--package", "evi-cli", "--package", "evi-desktop", "--package", "evi-bench"];
     command::run(command::cargo(&places.root).args(["build", "--release"]).args(packages))?;

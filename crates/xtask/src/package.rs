@@ -19,6 +19,7 @@ const CONFIGURATION: &str = "tauri.package.json";
 pub fn package(places: &Places, bundles: &[String]) -> Result<()> {
     system::install(false, true)?;
     page::install_packages(places)?;
+    page::build(places)?;
     run(cargo(&places.root).args(["build", "--release", "--package", "evi-cli"]))?;
     copy_sidecar(places)?;
     let bundles = if bundles.is_empty() { default_bundles().to_owned() } else { bundles.join(",") };
