@@ -34,7 +34,7 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("evi-desktop", &["evi-app", "evi-contract", "evi-domain"]),
     ("xtask", &[]),
     // Measures the built programs from outside.
-    ("evi-bench", &[]),
+    ("evi-bench", &["evi-domain", "evi-upstreams"]),
 ];
 
 /// Which packages may use a library, and whether others may in their own tests.

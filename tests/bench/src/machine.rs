@@ -31,6 +31,14 @@ fn field(file: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
+/// Processor time of this process so far, in seconds: that of all its threads, to the nanosecond.
+pub fn cpu_seconds() -> f64 {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let nanoseconds = |text: String| text.split_whitespace().next()?.parse::<f64>().ok();
+    let each = threads.filter_map(|t| nanoseconds(fs::read_to_string(t.path().join("schedstat")).ok()?));
+    each.sum::<f64>() / 1e9
+}
+
 /// Resident memory of one process, in MB.
 pub fn resident(pid: u32) -> f64 {
     kilobytes(&format!("/proc/{pid}/status"), "VmRSS") / 1024.0

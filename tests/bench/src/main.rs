@@ -1,10 +1,13 @@
 //! Measures the built `evi` from outside and prints ratios with the machine beside them; it tests nothing.
 //!
 //! `evi mcp serve` is put between a client and the reference server `server-everything`; the same call is made to
-//! that server directly. `EVI_BIN`, `EVI_PEER_SERVERS` and, for the window's memory, `EVI_DESKTOP` name what is run.
+//! that server directly; many servers and one call's cost are measured with a server of its own. `EVI_BIN`, `EVI_PEER_SERVERS` and, for the window's memory, `EVI_DESKTOP` name what is run.
 
 mod client;
+mod cost;
 mod machine;
+mod peer;
+mod servers;
 
 use std::{
     env, fs,
@@ -27,6 +30,18 @@ struct Programs {
 }
 
 fn main() -> Result<()> {
+    // It is its own server, and its own client for a count of instructions.
+    let words: Vec<String> = env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => measure(),
+        ["serve", seconds] => peer::serve(seconds.parse()?, None),
+        ["serve", seconds, notes] => peer::serve(seconds.parse()?, Some(Path::new(notes))),
+        ["calls", kind, calls] => cost::run(kind, calls.parse()?),
+        other => anyhow::bail!("unknown arguments: {other:?}"),
+    }
+}
+
+fn measure() -> Result<()> {
     let named = |name: &str| env::var_os(name).map(PathBuf::from);
     let programs = Programs {
         evi: named("EVI_BIN").context("EVI_BIN is not set; run cargo xtask bench")?,
@@ -44,6 +59,8 @@ fn main() -> Result<()> {
     let direct = direct_calls(&programs.server)?;
     through_stdio(&programs, home.path(), &direct)?;
     through_http(&programs, home.path(), &direct)?;
+    cost::print()?;
+    servers::print(&programs)?;
     idle_window(&programs)?;
     Ok(())
 }
