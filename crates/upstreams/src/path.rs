@@ -166,17 +166,19 @@ fn runnable(path: &Path) -> Option<PathBuf> {
 
 #[cfg(not(unix))]
 fn runnable(path: &Path) -> Option<PathBuf> {
-    // `npx` is `npx.cmd` there: an extension of PATHEXT is tried before the bare name, which is often a script
-    // for another shell.
     let extensions = env::var("PATHEXT").unwrap_or_else(|_| ".COM;.EXE;.BAT;.CMD".to_owned());
-    let known = |path: &Path| {
-        path.extension().is_some_and(|have| {
-            extensions
-                .split(';')
-                .any(|e| e.trim_start_matches('.').eq_ignore_ascii_case(&have.to_string_lossy()))
-        })
-    };
-    if known(path) && path.is_file() {
+    with_extension(path, &extensions)
+}
+
+/// Windows' way to find a program: `npx` is `npx.cmd` there, so that each extension of `PATHEXT` is tried, and a file
+/// without one of them, which often is a script for another shell, is none.
+#[cfg(any(not(unix), test))]
+fn with_extension(path: &Path, extensions: &str) -> Option<PathBuf> {
+    let known = path.extension().is_some_and(|have| {
+        let have = have.to_string_lossy();
+        extensions.split(';').any(|e| e.trim_start_matches('.').eq_ignore_ascii_case(&have))
+    });
+    if known && path.is_file() {
         return Some(path.to_owned());
     }
     extensions.split(';').filter(|e| !e.is_empty()).find_map(|extension| {
@@ -207,6 +209,19 @@ mod tests {
         let extra = folder.path().to_string_lossy().into_owned();
         assert_eq!(resolve_command("evi-some-tool", Some(&extra)), Ok(tool));
         assert!(resolve_command("sh", None).is_ok());
+    }
+
+    #[test]
+    fn i05_npx_is_npx_cmd_where_programs_have_extensions() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = |name: &str| with_extension(&folder.path().join(name), ".exe;;.cmd");
+        program(folder.path(), "npx", 0o755);
+        assert_eq!(found("npx"), None, "a script for another shell is no program");
+        let cmd = program(folder.path(), "npx.cmd", 0o644);
+        assert_eq!(found("npx"), Some(cmd.clone()));
+        assert_eq!(found("npx.cmd"), Some(cmd));
+        let dotted = program(folder.path(), "tool-1.2.exe", 0o644);
+        assert_eq!(found("tool-1.2"), Some(dotted), "a point in the name is no extension");
     }
 
     #[test]

@@ -80,30 +80,42 @@ pub(crate) fn session_path() -> Option<OsString> {
         let mut command = std::process::Command::new("reg");
         command.args(["query", key, "/v", "Path"]).creation_flags(CREATE_NO_WINDOW);
         let Some(output) = bounded_output(command) else { continue };
-        let output = String::from_utf8_lossy(&output).into_owned();
-        let value =
-            output.lines().find_map(|line| line.split_once("REG_").and_then(|(_, v)| v.split_once("SZ")));
-        if let Some((_, path)) = value {
-            whole.push_str(&expand_percent(path.trim()));
+        if let Some(path) = registry_path(&String::from_utf8_lossy(&output), &|name| std::env::var(name).ok())
+        {
+            whole.push_str(&path);
             whole.push(';');
         }
     }
     (!whole.is_empty()).then(|| whole.into())
 }
 
-#[cfg(windows)]
-fn expand_percent(path: &str) -> String {
-    let mut out = String::new();
-    let mut parts = path.split('%');
-    out.push_str(parts.next().unwrap_or_default());
-    while let Some(name) = parts.next() {
-        match std::env::var(name) {
-            Ok(value) => out.push_str(&value),
-            Err(_) => out.push_str(&format!("%{name}%")),
+/// The path in what `reg query` prints, with what it refers to.
+#[cfg(any(windows, test))]
+fn registry_path(printed: &str, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let kinds = ["REG_EXPAND_SZ", "REG_SZ"];
+    let value =
+        printed.lines().find_map(|line| kinds.iter().find_map(|kind| line.split_once(kind)))?.1.trim();
+    Some(expand_percent(value, variable)).filter(|path| !path.is_empty())
+}
+
+#[cfg(any(windows, test))]
+fn expand_percent(path: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
+    let (mut out, mut rest) = (String::new(), path);
+    while let Some((before, after)) = rest.split_once('%') {
+        out.push_str(before);
+        match after.split_once('%').and_then(|(name, after)| Some((variable(name)?, after))) {
+            Some((value, after)) => {
+                out.push_str(&value);
+                rest = after;
+            }
+            // It refers to nothing: it may be part of a folder's name.
+            None => {
+                out.push('%');
+                rest = after;
+            }
         }
-        out.push_str(parts.next().unwrap_or_default());
     }
-    out
+    out + rest
 }
 
 #[cfg(not(any(unix, windows)))]
@@ -187,4 +199,22 @@ pub(crate) fn end_group(group: u32, kill: bool) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn end_group(_group: u32, _kill: bool) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i03_the_path_of_machine_and_user_is_read_from_what_the_registry_tells() {
+        let printed = "\r\nHKEY_CURRENT_USER\\Environment\r\n    Path    REG_EXPAND_SZ    \
+                       %USERPROFILE%\\.local\\bin;C:\\Program Files\\nodejs\\;C:\\100% wool;%NONE%\\x\r\n\r\n";
+        let variable = |name: &str| (name == "USERPROFILE").then(|| r"C:\Users\A Person".to_owned());
+        assert_eq!(
+            registry_path(printed, &variable).unwrap(),
+            r"C:\Users\A Person\.local\bin;C:\Program Files\nodejs\;C:\100% wool;%NONE%\x"
+        );
+        assert_eq!(registry_path("    Path    REG_SZ    C:\\bin\r\n", &variable).unwrap(), r"C:\bin");
+        assert_eq!(registry_path("ERROR: The system was unable to find the key.\r\n", &variable), None);
+    }
 }
