@@ -60,7 +60,7 @@ async fn through_evi(calls: usize) -> Result<(Vec<Duration>, f64)> {
     let name = UpstreamName::from("peer");
     let (command, args) = (words[0].clone(), words[1..].to_vec());
     let transport = TransportSpec::Stdio { command, args, env: BTreeMap::new(), cwd: None };
-    upstreams.apply(vec![UpstreamSpec { name: name.clone(), transport }]);
+    upstreams.apply(vec![UpstreamSpec::new(name.clone(), transport)]);
     upstreams.settled(Duration::from_secs(60)).await;
     let arguments = RawValue::from_string(r#"{"message":"a message"}"#.to_owned())?;
     let context = CallContext::default();
@@ -175,4 +175,8 @@ impl CatalogCache for Nothing {
     }
     fn put(&self, _: &UpstreamName, _: &Offer) {}
     fn remove(&self, _: &UpstreamName) {}
+    fn noted(&self, _: &UpstreamName) -> Option<String> {
+        None
+    }
+    fn note(&self, _: &UpstreamName, _: &str) {}
 }
