@@ -7,6 +7,7 @@ mod bad_files;
 mod bad_servers;
 mod browser;
 mod chat;
+mod exact;
 mod gateway;
 mod json_output;
 mod logs;

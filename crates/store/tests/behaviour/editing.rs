@@ -1,9 +1,14 @@
 //! Editing `mcp.json`: one entry changes and nothing else does; what cannot be read is not written.
 
-use std::{fs, thread};
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use evi_domain::UpstreamName;
-use evi_store::{ConfigStore, StoreError};
+use evi_store::{ConfigStore, Home, StoreError};
 
 use crate::{Scene, http, stdio};
 
@@ -307,6 +312,55 @@ fn i64_two_writers_with_500_edits_lose_nothing() {
     // Of 125 each: 42 removed, the rest stay beside the one that was there.
     assert_eq!(config.upstreams.len(), 1 + 2 * 83);
     assert_eq!(config.upstreams.iter().filter(|e| !e.enabled).count(), 2 * 42);
+    assert!(scene.mcp().starts_with("{\n  \"theme\": \"dark\", // mine\n"));
+}
+
+const WRITER: &str = "EVI_TEST_WRITER";
+
+/// The other process that writes, and is killed at it. It notes what it was told is saved.
+#[test]
+fn plays_the_writer_that_is_killed() {
+    use std::io::Write as _;
+    let Some(place) = std::env::var_os(WRITER) else { return };
+    let store = ConfigStore::open(Home::at(&place));
+    let mut noted =
+        fs::OpenOptions::new().append(true).create(true).open(Path::new(&place).join("noted")).unwrap();
+    for n in 0.. {
+        let server = format!("k{}-{n}", std::process::id());
+        store.upstream_add(&stdio(&server, "x", &[], &[]), true, false).unwrap();
+        writeln!(noted, "{server}").unwrap();
+    }
+}
+
+#[test]
+fn i64_a_writer_that_is_killed_at_it_loses_nothing_and_holds_up_nobody() {
+    let scene = Scene::with_mcp(OBJECT);
+    let (store, noted) = (scene.store(), scene.home.root().join("noted"));
+    let said = || fs::read_to_string(&noted).unwrap_or_default();
+    let mut own = 0;
+    for _ in 0..10 {
+        let before = said().lines().count();
+        let mut writer = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "editing::plays_the_writer_that_is_killed"])
+            .env(WRITER, scene.home.root())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Both write; it is killed wherever it is by then.
+        let begun = Instant::now();
+        while said().lines().count() < before + 3 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the other one writes, too");
+            store.upstream_add(&stdio(&format!("own{own}"), "x", &[], &[]), true, false).unwrap();
+            own += 1;
+        }
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        assert_eq!(scene.store().load().1, vec![], "the file is whole");
+    }
+    let (config, _) = scene.store().load();
+    let has = |name: &str| config.upstreams.iter().any(|entry| entry.name.as_str() == name);
+    assert!((0..own).all(|n| has(&format!("own{n}"))));
+    assert!(said().lines().all(has), "what was said to be saved is");
     assert!(scene.mcp().starts_with("{\n  \"theme\": \"dark\", // mine\n"));
 }
 
