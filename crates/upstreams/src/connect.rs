@@ -343,7 +343,7 @@ where
     }
     board.stage_runs(StageKind::Discovery);
     let server = info.server_info.as_ref().map(|s| (s.name.clone(), s.version.clone()));
-    let mut inventory = Inventory::new(&info);
+    let mut inventory = Inventory::new(&info, wire.server());
     let changes = Arc::new(Changes::default());
     let ear = Ear { me: core.me(), log: board.log.clone(), changes: Arc::clone(&changes) };
     let service = live.service.insert(serve_directly(ear, transport, Some(info)));

@@ -161,8 +161,8 @@ pub(crate) struct Inventory {
 }
 
 impl Inventory {
-    /// Nothing yet but what the handshake said.
-    pub(crate) fn new(info: &ServerPeerInfo) -> Self {
+    /// Nothing yet but what the handshake said; `server` is what the server said of itself.
+    pub(crate) fn new(info: &ServerPeerInfo, server: Map<String, Value>) -> Self {
         let capabilities = &info.capabilities;
         // Tools are asked for in any case: some servers have them and do not say so, and only an answer proves that a
         // server works.
@@ -183,13 +183,9 @@ impl Inventory {
                 announced = announced.and(List::Prompts);
             }
         }
-        let server = info.server_info.as_ref().and_then(|server| serde_json::to_value(server).ok());
         let offer = Offer {
             instructions: info.instructions.clone().filter(|text| !text.trim().is_empty()),
-            server: match server {
-                Some(Value::Object(json)) => Some(json),
-                _ => None,
-            },
+            server: Some(server).filter(|server| !server.is_empty()),
             completes: capabilities.completions.is_some(),
             ..Offer::default()
         };
@@ -406,7 +402,7 @@ mod tests {
     }
 
     fn inventory() -> Inventory {
-        Inventory::new(&ServerPeerInfo::new(Default::default(), Default::default()))
+        Inventory::new(&ServerPeerInfo::new(Default::default(), Default::default()), Map::new())
     }
 
     #[test]

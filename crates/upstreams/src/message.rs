@@ -9,7 +9,7 @@ use rmcp::model::{
     ServerResult,
 };
 use serde::{Deserialize, ser::Error as _};
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
 use crate::{
     log::Log,
@@ -121,6 +121,13 @@ impl Messages {
             return;
         }
         if let Ok(message) = serde_json::from_slice(bytes) {
+            if let ServerJsonRpcMessage::Response(answer) = &message
+                && let ServerResult::InitializeResult(_) | ServerResult::DiscoverResult(_) = &answer.result
+                && let Ok(introduction) = serde_json::from_slice::<Introduction>(bytes)
+            {
+                let Introduced { server, meta } = introduction.result;
+                self.wire.introduce(server.or(meta.server).unwrap_or_default());
+            }
             self.waiting.push_back(message);
             return;
         }
@@ -142,6 +149,26 @@ struct RawAnswer<'a> {
     id: NumberOrString,
     #[serde(borrow)]
     result: &'a RawValue,
+}
+
+/// The answer to a handshake, for what the server says of itself: rmcp's type drops the fields that it does not know.
+#[derive(Deserialize)]
+struct Introduction {
+    result: Introduced,
+}
+
+#[derive(Deserialize)]
+struct Introduced {
+    #[serde(rename = "serverInfo")]
+    server: Option<Map<String, Value>>,
+    #[serde(rename = "_meta", default)]
+    meta: IntroducedMeta,
+}
+
+#[derive(Default, Deserialize)]
+struct IntroducedMeta {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+    server: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]

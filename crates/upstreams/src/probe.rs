@@ -96,7 +96,7 @@ async fn run(
     let since = Instant::now();
     stages[2].state = StageState::Running;
     let config = ClientConfig::new(ClientCapabilities::default(), me);
-    let mut inventory = Inventory::new(&agreed.info);
+    let mut inventory = Inventory::new(&agreed.info, wire.server());
     let mut service = serve_directly(config, transport, Some(agreed.info));
     let listed = list(service.peer(), wire, log, inventory.declared).await;
     let _ = service.close_with_timeout(Duration::from_secs(1)).await;

@@ -75,6 +75,7 @@ struct State {
     /// By tool.
     mirrored: HashMap<String, Arc<[Mirrored]>>,
     doubt: Option<Fault>,
+    server: Map<String, Value>,
 }
 
 struct Listener {
@@ -95,6 +96,16 @@ impl Wire {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the server says of itself, as it came; the last one counts.
+    pub(crate) fn introduce(&self, server: Map<String, Value>) {
+        self.state().server = server;
+    }
+
+    /// What the server said of itself; empty when it said nothing.
+    pub(crate) fn server(&self) -> Map<String, Value> {
+        self.state().server.clone()
     }
 
     /// Opens a ticket; with `progress`, what the server tells about it comes out of the receiver.

@@ -27,6 +27,7 @@ async fn every_list_that_a_server_declares_is_read_to_its_end_and_one_that_fails
     assert_eq!(offer.instructions.as_deref(), Some("Be quick."));
     let about = offer.server.as_ref().unwrap();
     assert_eq!((&about["title"], &about["websiteUrl"]), (&json!("Fake server"), &json!("https://e.org")));
+    assert_eq!(about["x-own"].to_string(), "[1.0]", "also what nobody knows yet");
     assert!(offer.completes);
     assert_eq!(
         details(&status)[3],
@@ -63,6 +64,23 @@ async fn a_changed_list_of_resources_is_read_again_and_the_others_are_not() {
     assert_eq!(uris(&offer(&house, "a")), ["x:1", "x:2", "x:3"]);
     let log = house.log("a");
     assert_eq!(log.matches("could not be listed").count(), before + 1, "{log}");
+}
+
+#[tokio::test]
+async fn a_modern_server_is_asked_for_every_change_that_it_announces() {
+    let folder = tempfile::tempdir().unwrap();
+    let notes = folder.path().join("notes");
+    let house = house();
+    let status = house.ready(server("a", &["modern_offer", &notes.display().to_string()])).await;
+    assert!(details(&status)[3].contains("2 resources"), "{status:?}");
+    assert_eq!(offer(&house, "a").server.as_ref().unwrap()["x-own"].to_string(), "[1.0]");
+    let said = "listens to promptsListChanged resourcesListChanged toolsListChanged\n";
+    until("the subscription", || std::fs::read_to_string(&notes).is_ok_and(|text| text == said)).await;
+    let mut changed = house.upstreams.catalog_changed();
+    changed.mark_unchanged();
+    house.upstreams.call(&"a".into(), "more", &raw("{}"), &CallContext::default()).await.unwrap();
+    tokio::time::timeout(LONG, changed.changed()).await.unwrap().unwrap();
+    assert_eq!(uris(&offer(&house, "a")), ["x:1", "x:2", "x:3"]);
 }
 
 #[tokio::test]
