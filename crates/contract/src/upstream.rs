@@ -199,7 +199,7 @@ pub struct UpstreamDraft {
     #[serde(default)]
     pub headers: Vec<DraftValue>,
     /// Its settings; absent keeps what is stored.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[ts(optional)]
     pub options: Option<UpstreamOptionsView>,
 }
