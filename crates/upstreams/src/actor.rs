@@ -355,7 +355,7 @@ async fn told(orders: &mut watch::Receiver<UpstreamSpec>, cancel: &CancellationT
 fn judge(fault: Fault, was_ready: bool, crashes: u32) -> (Fault, Option<Duration>) {
     match fault.outlook() {
         // It worked a moment ago; a server that lost its sessions may say anything.
-        Outlook::Permanent if was_ready => (fault, Some(pause(crashes))),
+        Outlook::Permanent | Outlook::Locked if was_ready => (fault, Some(pause(crashes))),
         Outlook::Permanent | Outlook::Locked => (fault, None),
         Outlook::Crash if crashes >= CRASHES => {
             (Fault::CrashLoop { times: crashes, last: fault.to_string() }, None)
