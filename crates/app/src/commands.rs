@@ -4,8 +4,8 @@ mod chat;
 mod gateway;
 pub(crate) mod offer;
 pub(crate) mod plugin;
-mod settings;
-mod tool;
+pub(crate) mod settings;
+pub(crate) mod tool;
 pub(crate) mod upstream;
 
 use evi_contract::*;
@@ -48,6 +48,7 @@ delegate! {
     tool_list(Nothing) -> ToolList = tool;
     tool_set_enabled(ToolSwitch) -> Nothing = tool;
     tool_call(ToolCallRequest) -> CallView = tool;
+    result_read(ResultRead) -> ResultPage = tool;
     call_cancel(CallRef) -> Nothing = tool;
     activity_list(Nothing) -> Vec<ActivityRow> = tool;
     resource_list(OfferQuery) -> ResourceList = offer;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use evi_contract::{Code, Problem};
 use evi_domain::{
     Caller, Catalog, Config, Exposure, Owner, Profile, ShareMode, Surface, SurfacePrompt, SurfaceResource,
-    SurfaceTool, ToolAddress, ToolDef, names, policy::CLIENT_CATEGORIES,
+    SurfaceTool, ToolAddress, ToolDef, kept, names, policy::CLIENT_CATEGORIES,
 };
 
 /// What is there, before anybody looks.
@@ -100,7 +100,10 @@ pub fn surface(stock: Stock<'_>, caller: &Caller) -> Surface {
     };
     let tools = tools
         .filter(|tool| match &tool.address.owner {
-            Owner::Builtin(category) => categories.iter().any(|c| **c == **category),
+            // A client gets every result whole, so it has none to read.
+            Owner::Builtin(category) => {
+                **category != *kept::CATEGORY && categories.iter().any(|c| **c == **category)
+            }
             owner @ Owner::Upstream(_) => match share(config, exposure, owner) {
                 Some(ShareMode::ReadOnly) => tool.def.hint("readOnlyHint") == Some(true),
                 Some(_) => true,

@@ -154,7 +154,7 @@ impl Guard {
                 self.upstreams.call(name, &tool.address.tool, arguments, context).await
             }
             Owner::Builtin(_) => {
-                let call = self.builtins.call(&tool.address.tool, arguments);
+                let call = self.builtins.call(caller, &tool.address.tool, arguments);
                 let result = tokio::select! {
                     biased;
                     () = context.cancel.cancelled() => Err(CallError::Cancelled),

@@ -21,6 +21,7 @@ mod problem;
 mod remote;
 mod schema;
 mod turns;
+mod windows;
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -30,7 +31,8 @@ use evi_domain::{
     Secret, SecretId, SecretStore, ToolHost, UpstreamName, UpstreamSpec, UpstreamState, reference,
 };
 use evi_store::{
-    ChatStore, ConfigStore, ConfigValue, Db, DiskCatalog, Prompting, SqliteJournal, Vault, Watching,
+    ChatStore, ConfigStore, ConfigValue, Db, DiskCatalog, DiskResults, Prompting, SqliteJournal, Vault,
+    Watching,
 };
 use evi_upstreams::Upstreams;
 use serde_json::Value;
@@ -161,6 +163,8 @@ pub struct Inner {
     pub(crate) approvals: Arc<Approvals>,
     pub(crate) calls: Calls,
     pub(crate) chats: ChatStore,
+    pub(crate) results: Arc<DiskResults>,
+    pub(crate) windows: windows::Windows,
     pub(crate) turns: Arc<Turns>,
     pub(crate) endpoint: Endpoint,
     pub(crate) events: Events,
@@ -216,7 +220,8 @@ impl App {
             ..usual
         };
         let upstreams = Upstreams::new(settings, vault.clone(), cache.clone());
-        let builtins = Builtins::new(home.memory(), home.commands());
+        let results = Arc::new(DiskResults::new(home.clone()));
+        let builtins = Builtins::with_results(home.memory(), home.commands(), results.clone());
         let approvals = Arc::new(Approvals::new(events.clone()));
         let journal = Arc::new(db.journal().map_err(|e| problem::store(&e))?);
         let guard = Arc::new(Guard {
@@ -239,10 +244,15 @@ impl App {
             guard.clone(),
             approvals.clone(),
             events.clone(),
+            results.clone(),
             tasks.clone(),
             cancel.clone(),
         ));
         let endpoint = Endpoint::new(guard.clone(), vault.clone(), events.clone());
+        if active {
+            let old = results.clone();
+            tasks.spawn_blocking(move || old.prune());
+        }
         let (mut guests, told, over) = (endpoint.guests.changed(), events.clone(), cancel.clone());
         tasks.spawn(over.run_until_cancelled_owned(async move {
             while guests.changed().await.is_ok() {
@@ -262,6 +272,8 @@ impl App {
                 approvals,
                 calls: Calls::default(),
                 chats,
+                results,
+                windows: windows::Windows::default(),
                 turns,
                 endpoint,
                 events,

@@ -6,11 +6,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use evi_chat::{EndReason, ModelClient, TurnEvent, TurnEvents, TurnSettings};
+use evi_chat::{
+    Desk, EndReason, Ended, Limits, ModelClient, TurnEvent, TurnEvents, TurnSettings, tool_message,
+};
 use evi_contract::{CallRow, ChatView, Code, MessageView, Problem, Tag, TurnEventView};
 use evi_domain::{
-    BoxFuture, CallContext, CallError, CallId, Caller, ChatId, MessageId, ToolHost, ToolResult, TurnId,
-    chat::{CallOutcome, ChatHead, Message, ModelCall, Role},
+    BoxFuture, CallContext, CallId, Caller, ChatId, KeptResults, MessageId, ToolHost, TurnId,
+    chat::{ChatHead, Message, ModelCall, Role},
 };
 use evi_store::ChatStore;
 use serde_json::{Map, Value, value::RawValue};
@@ -19,6 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     approvals::Approvals,
     arguments,
+    commands::tool::PREVIEW_CHARS,
     events::Events,
     guard::{Guard, now_ms, server_of},
     parse, problem, schema,
@@ -44,6 +47,7 @@ pub struct Turns {
     guard: Arc<Guard>,
     approvals: Arc<Approvals>,
     events: Events,
+    results: Arc<dyn KeptResults>,
     running: Mutex<HashMap<ChatId, Running>>,
     tasks: TaskTracker,
     cancel: CancellationToken,
@@ -56,10 +60,11 @@ impl Turns {
         guard: Arc<Guard>,
         approvals: Arc<Approvals>,
         events: Events,
+        results: Arc<dyn KeptResults>,
         tasks: TaskTracker,
         cancel: CancellationToken,
     ) -> Self {
-        Self { chats, guard, approvals, events, running: Mutex::default(), tasks, cancel }
+        Self { chats, guard, approvals, events, results, running: Mutex::default(), tasks, cancel }
     }
 
     fn locked(&self) -> MutexGuard<'_, HashMap<ChatId, Running>> {
@@ -162,6 +167,7 @@ impl Turns {
         chat: &ChatId,
         line: &str,
         command: Command,
+        limits: Limits,
     ) -> Result<TurnId, Problem> {
         let turn = self.occupy(chat)?;
         if let Err(problem) = self.say(chat, line.to_owned()).await {
@@ -169,7 +175,7 @@ impl Turns {
             return Err(problem);
         }
         let (me, id) = (self.clone(), chat.clone());
-        self.tasks.spawn(async move { me.run_command(id, command).await });
+        self.tasks.spawn(async move { me.run_command(id, command, limits).await });
         Ok(turn)
     }
 
@@ -191,7 +197,12 @@ impl Turns {
         self.put(chat, message).await
     }
 
-    async fn run_command(self: Arc<Self>, chat: ChatId, Command { tool, arguments }: Command) {
+    async fn run_command(
+        self: Arc<Self>,
+        chat: ChatId,
+        Command { tool, arguments }: Command,
+        limits: Limits,
+    ) {
         let call = ModelCall {
             id: CallId::fresh(),
             model_id: String::new(),
@@ -209,7 +220,14 @@ impl Turns {
             let context = CallContext { id: Some(call.id.clone()), cancel, progress: None };
             let raw = RawValue::from_string(call.arguments.to_string()).unwrap_or_default();
             let result = self.guard.call(&Caller::Person, &tool, raw, context).await;
-            let answer = answer(&call, result, began.elapsed());
+            let ended = match result {
+                Ok(result) => Ended::Result(result),
+                Err(error) => Ended::Without(error.code(), error.to_string()),
+            };
+            // The model may read on later, so it is the conversation's.
+            let caller = Caller::Chat { chat: chat.clone() };
+            let answer =
+                tool_message(&self.results, &caller, limits, call.id.clone(), ended, began.elapsed()).await;
             if answer.answers.as_ref().is_some_and(|o| o.outcome == "cancelled") {
                 "stopped".clone_into(&mut reason);
             }
@@ -229,11 +247,13 @@ impl Turns {
         settings: TurnSettings,
     ) {
         let cancel = self.locked().get(&chat).map(|r| r.cancel.clone()).unwrap_or_default();
-        let caller = Caller::Chat { chat: chat.clone() };
+        let desk = Desk {
+            host: self.guard.clone(),
+            results: self.results.clone(),
+            caller: Caller::Chat { chat: chat.clone() },
+        };
         let follower = Follower { turns: &self, chat: &chat };
-        let end =
-            evi_chat::run_turn(&*model, self.guard.clone(), caller, history, settings, &follower, cancel)
-                .await;
+        let end = evi_chat::run_turn(&*model, desk, history, settings, &follower, cancel).await;
         self.end(&chat, end_words(&end.reason));
     }
 
@@ -362,20 +382,6 @@ fn blank(role: Role) -> Message {
     }
 }
 
-fn answer(call: &ModelCall, result: Result<ToolResult, CallError>, took: std::time::Duration) -> Message {
-    let (outcome, text, result) = match result {
-        Ok(result) => (
-            if result.is_error() { "tool_error" } else { "ok" },
-            result.to_model_text(),
-            Some(result.to_value()),
-        ),
-        Err(error) => (error.code(), error.to_string(), None),
-    };
-    let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let outcome = CallOutcome { call: call.id.clone(), outcome: outcome.to_owned(), took_ms, result };
-    Message { text, answers: Some(outcome), ..blank(Role::Tool) }
-}
-
 /// A message with its calls; `after` holds the answers.
 fn view(message: &Message, after: &[Message], state: &dyn Fn(&CallId) -> Option<String>) -> MessageView {
     let answer = |id: &CallId| after.iter().find(|m| m.answers.as_ref().is_some_and(|o| o.call == *id));
@@ -396,6 +402,7 @@ fn view(message: &Message, after: &[Message], state: &dyn Fn(&CallId) -> Option<
 
 fn row(call: &ModelCall, answer: Option<&Message>, state: &dyn Fn(&CallId) -> Option<String>) -> CallRow {
     let outcome = answer.and_then(|m| m.answers.as_ref());
+    let large = answer.is_some_and(is_large);
     CallRow {
         call: call.id.to_string(),
         tool: call.tool.clone(),
@@ -404,9 +411,23 @@ fn row(call: &ModelCall, answer: Option<&Message>, state: &dyn Fn(&CallId) -> Op
         state: outcome
             .map_or_else(|| state(&call.id).unwrap_or_else(|| "running".to_owned()), |o| o.outcome.clone()),
         took_ms: outcome.map(|o| o.took_ms),
-        text: answer.map(|m| m.text.clone()),
+        text: answer.map(|m| shown(m)),
         result: outcome.and_then(|o| o.result.clone()),
+        chars: outcome.and_then(|o| o.chars).filter(|_| large),
+        kept: outcome.and_then(|o| o.kept.as_ref()).filter(|_| large).map(ToString::to_string),
     }
+}
+
+/// Whether a user interface gets only the beginning of a result.
+fn is_large(answer: &Message) -> bool {
+    answer.answers.as_ref().and_then(|o| o.chars).is_some_and(|chars| chars > SHOWN_CHARS)
+}
+
+/// A conversation with many large results must stay quick to show.
+const SHOWN_CHARS: usize = 20_000;
+
+fn shown(answer: &Message) -> String {
+    if is_large(answer) { answer.text.chars().take(PREVIEW_CHARS).collect() } else { answer.text.clone() }
 }
 
 /// Why a turn ended, for people; `done` and `stopped` are words that a user interface knows.

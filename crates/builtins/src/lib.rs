@@ -4,6 +4,7 @@
 mod arguments;
 mod commands;
 mod memory;
+mod results;
 
 use std::{
     path::PathBuf,
@@ -11,7 +12,10 @@ use std::{
     time::SystemTime,
 };
 
-use evi_domain::{CallError, PromptText, ResourceText, SurfacePrompt, SurfaceResource, ToolDef, ToolResult};
+use evi_domain::{
+    CallError, Caller, KeptResults, PromptText, ResourceText, SurfacePrompt, SurfaceResource, ToolDef,
+    ToolResult, kept::READ_RESULT,
+};
 use serde_json::{json, value::RawValue};
 
 use commands::CommandFolder;
@@ -35,18 +39,18 @@ pub struct BuiltinTool {
 }
 
 /// The tools, resources and prompts that live in the person's own files. A clone shares everything.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Builtins {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     memory: MemoryFolder,
     commands: CommandFolder,
     /// Those of plugins that are on.
     plugins: RwLock<Arc<Vec<CommandFolder>>>,
     tools: Vec<BuiltinTool>,
+    results: Option<Arc<dyn KeptResults>>,
 }
 
 /// The names of the templates in a plugin's `commands/`, as its prompts bear them: `<plugin>:<command>`. Reads the
@@ -58,11 +62,22 @@ pub fn plugin_command_names(plugin: &str, commands_dir: PathBuf) -> Vec<String> 
 impl Builtins {
     /// Over `memory/` and `commands/` of a home. Neither has to exist; nothing is read or written yet.
     pub fn new(memory_dir: PathBuf, commands_dir: PathBuf) -> Self {
+        Self::build(memory_dir, commands_dir, None)
+    }
+
+    /// The same with the tool that reads kept results.
+    pub fn with_results(memory_dir: PathBuf, commands_dir: PathBuf, results: Arc<dyn KeptResults>) -> Self {
+        Self::build(memory_dir, commands_dir, Some(results))
+    }
+
+    fn build(memory_dir: PathBuf, commands_dir: PathBuf, results: Option<Arc<dyn KeptResults>>) -> Self {
+        let reading = results.as_ref().and_then(|_| results::definition());
         let inner = Inner {
             memory: MemoryFolder::new(memory_dir),
             commands: CommandFolder::new(commands_dir),
             plugins: RwLock::default(),
-            tools: memory::tools::definitions(),
+            tools: memory::tools::definitions().into_iter().chain(reading).collect(),
+            results,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -72,12 +87,17 @@ impl Builtins {
         self.inner.tools.clone()
     }
 
-    /// Runs a tool by its bare name. Arguments that do not fit its schema, and a failure of the tool, are results
+    /// Runs a tool by its bare name, for whoever asks. Arguments that do not fit its schema, and a failure of the tool, are results
     /// with `isError`.
     ///
     /// # Errors
     /// `UnknownTool`; `Internal` when the work itself broke.
-    pub async fn call(&self, tool: &str, arguments: &RawValue) -> Result<ToolResult, CallError> {
+    pub async fn call(
+        &self,
+        caller: &Caller,
+        tool: &str,
+        arguments: &RawValue,
+    ) -> Result<ToolResult, CallError> {
         let Some(known) = self.inner.tools.iter().find(|t| t.def.name() == tool) else {
             return Err(CallError::UnknownTool { name: tool.to_owned(), near: self.near(tool) });
         };
@@ -85,8 +105,12 @@ impl Builtins {
             Ok(arguments) => arguments,
             Err(problem) => return Ok(ToolResult::error(format!("invalid arguments: {problem}"))),
         };
-        let (inner, tool) = (self.inner.clone(), tool.to_owned());
-        blocking(move || memory::tools::run(&inner.memory, &tool, &arguments)).await
+        let (inner, tool, caller) = (self.inner.clone(), tool.to_owned(), caller.clone());
+        blocking(move || match &inner.results {
+            Some(results) if tool == READ_RESULT => results::run(&**results, &caller, &arguments),
+            _ => memory::tools::run(&inner.memory, &tool, &arguments),
+        })
+        .await
     }
 
     /// The memories as resources, by name. Reads the folder (and of its files only those that changed): call it
@@ -189,5 +213,5 @@ impl Inner {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CallError> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|_| CallError::Internal { message: "the work on the memory files broke off".to_owned() })
+        .map_err(|_| CallError::Internal { message: "the work on the files broke off".to_owned() })
 }

@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use evi_builtins::Builtins;
-use evi_domain::{CallError, ToolResult};
+use evi_domain::{CallError, Caller, ToolResult};
 use serde_json::{Value, json, value::RawValue};
 use tempfile::TempDir;
 
@@ -35,7 +35,7 @@ impl Home {
         fs::read_to_string(self.memory().join(name)).unwrap()
     }
     async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
-        self.tools.call(tool, &raw(&arguments)).await.unwrap()
+        self.tools.call(&Caller::Person, tool, &raw(&arguments)).await.unwrap()
     }
     async fn data(&self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
@@ -207,7 +207,7 @@ async fn a_change_made_by_another_program_is_seen() {
     let home = Home::with_memory(&[("a.md", "one\n")]);
     let other = Builtins::new(home.memory(), home.dir.path().join("commands"));
     home.data("list_memories", json!({})).await;
-    other.call("remember", &raw(&json!({"name": "a", "content": "two"}))).await.unwrap();
+    other.call(&Caller::Person, "remember", &raw(&json!({"name": "a", "content": "two"}))).await.unwrap();
     let listed = home.data("list_memories", json!({})).await;
     assert_eq!(listed["memories"][0]["summary"], "two");
 }
@@ -236,9 +236,9 @@ async fn two_writers_lose_nothing_and_leave_a_whole_index() {
         writers.spawn(async move {
             for n in 0..15 {
                 let own = json!({"name": format!("w{writer}-{n}"), "content": format!("text {n}")});
-                assert!(!tools.call("remember", &raw(&own)).await.unwrap().is_error());
+                assert!(!tools.call(&Caller::Person, "remember", &raw(&own)).await.unwrap().is_error());
                 let shared = json!({"name": "shared", "content": format!("writer {writer}")});
-                assert!(!tools.call("remember", &raw(&shared)).await.unwrap().is_error());
+                assert!(!tools.call(&Caller::Person, "remember", &raw(&shared)).await.unwrap().is_error());
             }
         });
     }
@@ -268,7 +268,7 @@ async fn each_memory_is_a_resource() {
 #[tokio::test]
 async fn an_unknown_tool_is_unknown_and_near_names_are_given() {
     let home = Home::new();
-    let problem = home.tools.call("recal", &raw(&json!({}))).await.unwrap_err();
+    let problem = home.tools.call(&Caller::Person, "recal", &raw(&json!({}))).await.unwrap_err();
     let CallError::UnknownTool { name, near } = problem else { panic!("{problem}") };
     assert_eq!(name, "recal");
     assert!(near.contains(&"recall".to_owned()), "{near:?}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evi_domain::Secret;
 use futures::future::join_all;
-use reqwest::{Client, Url};
+use reqwest::{Client, RequestBuilder, Url};
 use serde::Deserialize;
 
 use crate::{ModelError, error::excerpt, http, openai::status_error};
@@ -107,9 +107,21 @@ async fn fetch(client: &Client, base: &Url, api_key: Option<&Secret>) -> Result<
     struct Model {
         id: String,
     }
+    let body = get(client.get(http::under(base, "models")), base, api_key).await?;
+    let list: List = serde_json::from_slice(&body).map_err(|_| ModelError::Protocol {
+        reason: "the list of models is not what was expected".to_owned(),
+    })?;
+    Ok(list.data.unwrap_or_default().into_iter().map(|model| model.id).collect())
+}
+
+/// The body of a request's answer, bounded, when it is a good one.
+pub(crate) async fn get(
+    mut request: RequestBuilder,
+    base: &Url,
+    api_key: Option<&Secret>,
+) -> Result<Vec<u8>, ModelError> {
     let url = http::shown(base.as_str());
     let broken = |e: &reqwest::Error| ModelError::Unreachable { url: url.clone(), reason: http::reason(e) };
-    let mut request = client.get(http::under(base, "models"));
     if let Some(key) = api_key.filter(|key| !key.is_empty()) {
         request = request.bearer_auth(key.expose().trim());
     }
@@ -126,10 +138,7 @@ async fn fetch(client: &Client, base: &Url, api_key: Option<&Secret>) -> Result<
         let words = excerpt(&String::from_utf8_lossy(&body), api_key.map(Secret::expose));
         return Err(status_error(response.status(), &url, words, wait.and_then(|v| v.trim().parse().ok())));
     }
-    let list: List = serde_json::from_slice(&body).map_err(|_| ModelError::Protocol {
-        reason: "the list of models is not what was expected".to_owned(),
-    })?;
-    Ok(list.data.unwrap_or_default().into_iter().map(|model| model.id).collect())
+    Ok(body)
 }
 
 #[cfg(test)]

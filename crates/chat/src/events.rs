@@ -5,7 +5,7 @@ use evi_domain::{
     chat::{CallOutcome, Message, ModelCall},
 };
 
-use crate::{ModelError, Usage};
+use crate::{Limits, ModelError, Usage};
 
 /// How to run a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +22,8 @@ pub struct TurnSettings {
     pub max_tools: usize,
     /// The longest name it takes, in characters.
     pub name_limit: usize,
-    /// The most characters of a result that it gets; 0 for all.
-    pub result_cap_chars: usize,
+    /// How much of results it gets.
+    pub limits: Limits,
 }
 
 impl Default for TurnSettings {
@@ -35,7 +35,7 @@ impl Default for TurnSettings {
             max_rounds: 25,
             max_tools: 128,
             name_limit: 64,
-            result_cap_chars: 40_000,
+            limits: Limits::default(),
         }
     }
 }

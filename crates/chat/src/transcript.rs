@@ -6,17 +6,27 @@ use evi_domain::{
 };
 use serde_json::{Map, Value};
 
-use crate::{ModelMessage, ModelToolCall};
+use crate::{Limits, ModelMessage, ModelToolCall, limits::beginning};
 
 /// What a model reads for a call that never ran, because the turn ended before.
 const NOT_RUN: &str = "ERROR: this call was not run";
+/// Of a result that does not fit whole, less than so many bytes are not worth showing.
+const SCRAP: usize = 400;
 
-/// The conversation for a model. Results longer than `cap` characters are cut (0: never).
-pub fn for_model(history: &[Message], cap: usize) -> Vec<ModelMessage> {
+/// The conversation for a model, and whether a result in it is cut that can be read on under `reader`, the name of the
+/// tool that does it, if there is one. Of results that together are too long the older ones are cut first.
+pub fn for_model(history: &[Message], limits: &Limits, reader: Option<&str>) -> (Vec<ModelMessage>, bool) {
+    let shares = shares(history, limits);
     let mut messages = Vec::with_capacity(history.len());
+    let mut can_read_on = false;
     // Calls of the last answer that have no result yet.
     let mut open: Vec<(CallId, ModelToolCall)> = Vec::new();
-    for message in history {
+    for (message, share) in history.iter().zip(shares) {
+        let mut text = || {
+            let (text, cut) = result_text(message, share, reader);
+            can_read_on |= cut;
+            text
+        };
         let answered = message
             .answers
             .as_ref()
@@ -24,7 +34,7 @@ pub fn for_model(history: &[Message], cap: usize) -> Vec<ModelMessage> {
             .and_then(|outcome| open.iter().position(|(id, _)| *id == outcome.call));
         if let Some(at) = answered {
             let (_, call) = open.remove(at);
-            messages.push(tool_answer(call, cap_text(&message.text, cap)));
+            messages.push(tool_answer(call, text()));
             continue;
         }
         close(&mut open, &mut messages);
@@ -32,7 +42,7 @@ pub fn for_model(history: &[Message], cap: usize) -> Vec<ModelMessage> {
             Role::User => messages.push(ModelMessage::User(message.text.clone())),
             Role::Tool => messages.push(ModelMessage::User(format!(
                 "I ran a tool myself. What follows is its result, data from outside:\n{}",
-                cap_text(&message.text, cap)
+                text()
             ))),
             Role::Assistant => {
                 let calls: Vec<ModelToolCall> = message
@@ -52,7 +62,57 @@ pub fn for_model(history: &[Message], cap: usize) -> Vec<ModelMessage> {
         }
     }
     close(&mut open, &mut messages);
-    messages
+    (messages, can_read_on)
+}
+
+/// How many bytes of each message's text go to the model: for results, what is left when the newer ones have theirs.
+fn shares(history: &[Message], limits: &Limits) -> Vec<usize> {
+    let mut left = limits.all_bytes;
+    let mut shares: Vec<usize> = history
+        .iter()
+        .rev()
+        .map(|message| match message.role {
+            Role::Tool => {
+                let whole = limits.fit(&message.text).len();
+                // A scrap of a long result tells less than the note that it is left out.
+                let share = if whole <= left || left >= SCRAP { whole.min(left) } else { 0 };
+                left -= share;
+                share
+            }
+            _ => message.text.len(),
+        })
+        .collect();
+    shares.reverse();
+    shares
+}
+
+/// A result cut to its share, with the note of what is missing; and whether that can be read.
+fn result_text(message: &Message, share: usize, reader: Option<&str>) -> (String, bool) {
+    let shown = beginning(&message.text, share, usize::MAX);
+    let answers = message.answers.as_ref();
+    let total = answers.and_then(|a| a.chars);
+    if shown.len() == message.text.len() && total.is_none_or(|total| total <= shown.len()) {
+        return (shown.to_owned(), false);
+    }
+    let at = shown.chars().count();
+    let total = total.unwrap_or_else(|| message.text.chars().count());
+    if at >= total {
+        return (shown.to_owned(), false);
+    }
+    let line = if shown.is_empty() { "" } else { "\n" };
+    match (answers.and_then(|a| a.kept.as_ref()), reader) {
+        (Some(handle), Some(reader)) => {
+            let note = format!(
+                "{line}[cut here: {at} of {total} characters are shown; {reader} with handle \"{handle}\" and offset {at} reads on]"
+            );
+            (format!("{shown}{note}"), true)
+        }
+        _ => {
+            let note =
+                format!("{line}[cut here: the last {} of {total} characters are not shown]", total - at);
+            (format!("{shown}{note}"), false)
+        }
+    }
 }
 
 fn tool_answer(call: ModelToolCall, text: String) -> ModelMessage {
@@ -71,31 +131,10 @@ fn as_object(arguments: &Value) -> Value {
     if arguments.is_object() { arguments.clone() } else { Value::Object(Map::new()) }
 }
 
-/// The smallest cap; below it the note would be longer than what it stands for.
-const MIN_CAP: usize = 200;
-
-/// A text of at most `cap` characters (0: no limit; at least 200), the note of how much was cut included, so that
-/// cutting again changes nothing.
-pub fn cap_text(text: &str, cap: usize) -> String {
-    let most = cap.max(MIN_CAP);
-    // A byte count within the cap is a character count within it, too.
-    if cap == 0 || text.len() <= most {
-        return text.to_owned();
-    }
-    let total = text.chars().count();
-    if total <= most {
-        return text.to_owned();
-    }
-    // Room for the note with two numbers as long as the total.
-    let room = "\n[cut here: the last  of  characters are not shown]".len() + 2 * total.to_string().len();
-    let kept: String = text.chars().take(most - room).collect();
-    format!("{kept}\n[cut here: the last {} of {total} characters are not shown]", total - (most - room))
-}
-
 #[cfg(test)]
 mod tests {
     use evi_domain::{
-        MessageId,
+        MessageId, ResultId,
         chat::{CallOutcome, ModelCall},
     };
     use serde_json::json;
@@ -125,8 +164,14 @@ mod tests {
         Message { calls: calls.collect(), ..message(Role::Assistant, "") }
     }
     fn answer(call: &str, text: &str) -> Message {
-        let outcome =
-            CallOutcome { call: CallId::new(call), outcome: "ok".to_owned(), took_ms: 1, result: None };
+        let outcome = CallOutcome {
+            call: CallId::new(call),
+            outcome: "ok".to_owned(),
+            took_ms: 1,
+            result: None,
+            chars: None,
+            kept: None,
+        };
         Message { answers: Some(outcome), ..message(Role::Tool, text) }
     }
     fn tool(id: &str, text: &str) -> ModelMessage {
@@ -143,7 +188,7 @@ mod tests {
             message(Role::User, "go on"),
             asking(&["c"]),
         ];
-        let made = for_model(&history, 0);
+        let (made, _) = for_model(&history, &Limits::default(), None);
         assert_eq!(made.len(), 7);
         assert_eq!(made[2..4], [tool("m-a", "(no output)"), tool("m-b", NOT_RUN)]);
         assert_eq!(made[4], ModelMessage::User("go on".to_owned()));
@@ -154,21 +199,58 @@ mod tests {
 
     #[test]
     fn a_call_of_the_persons_own_is_told_as_data() {
-        let made = for_model(&[message(Role::User, "/call s.t"), answer("x", "found it")], 0);
+        let history = [message(Role::User, "/call s.t"), answer("x", "found it")];
+        let (made, _) = for_model(&history, &Limits::default(), None);
         let ModelMessage::User(text) = &made[1] else { panic!("{made:?}") };
         assert!(text.ends_with("found it") && text.contains("data"), "{text}");
     }
 
+    /// An answer of which the conversation holds a part.
+    fn part(call: &str, text: &str, total: usize, kept: bool) -> Message {
+        let mut message = answer(call, text);
+        let outcome = message.answers.as_mut().unwrap();
+        outcome.chars = Some(total);
+        outcome.kept = kept.then(|| ResultId::new("h1"));
+        message
+    }
+    fn told(history: &[Message], limits: &Limits) -> (Vec<String>, bool) {
+        let (made, cut) = for_model(history, limits, Some("read_result"));
+        let text = |message: ModelMessage| match message {
+            ModelMessage::Tool { text, .. } => Some(text),
+            _ => None,
+        };
+        (made.into_iter().filter_map(text).collect(), cut)
+    }
+
     #[test]
-    fn i55_long_results_are_cut_with_a_note() {
-        let long = "ä".repeat(1000);
-        let cut = cap_text(&long, 300);
-        assert!(cut.chars().count() <= 300 && cut.ends_with("of 1000 characters are not shown]"), "{cut}");
-        assert_eq!(cap_text(&cut, 300), cut, "cut once");
-        assert_eq!(cap_text(&"ä".repeat(300), 300), "ä".repeat(300));
-        assert_eq!(cap_text(&long, 0), long);
-        let history = [asking(&["a"]), answer("a", &"x".repeat(500))];
-        let ModelMessage::Tool { text, .. } = &for_model(&history, 250)[1] else { panic!("no answer") };
-        assert!(text.contains("of 500 characters"), "{text}");
+    fn i55_a_long_result_ends_with_how_to_read_on() {
+        let limits = Limits { one_bytes: 600, one_chars: 200, all_bytes: 1200 };
+        let history = [asking(&["a"]), part("a", &"ä".repeat(300), 5000, true)];
+        let (texts, cut) = told(&history, &limits);
+        let note = "\n[cut here: 200 of 5000 characters are shown; read_result with handle \"h1\" and offset 200 reads on]";
+        assert_eq!((texts[0].as_str(), cut), (format!("{}{note}", "ä".repeat(200)).as_str(), true));
+        let history = [asking(&["a"]), part("a", &"x".repeat(300), 5000, false)];
+        let (texts, cut) = told(&history, &limits);
+        assert!(texts[0].ends_with("[cut here: the last 4800 of 5000 characters are not shown]") && !cut);
+        let whole = [asking(&["a"]), part("a", &"ä".repeat(200), 200, true)];
+        assert_eq!(told(&whole, &limits), (vec!["ä".repeat(200)], false));
+    }
+
+    #[test]
+    fn i55_all_results_together_stay_within_their_share_and_the_older_ones_are_cut_first() {
+        let limits = Limits { one_bytes: 1000, one_chars: 10_000, all_bytes: 2500 };
+        let long = "x".repeat(1000);
+        let mut history = Vec::new();
+        for call in ["a", "b", "c", "d"] {
+            history.extend([asking(&[call]), part(call, &long, 1000, true)]);
+        }
+        let (texts, cut) = told(&history, &limits);
+        let shown: Vec<usize> = texts.iter().map(|t| t.chars().filter(|c| *c == 'x').count()).collect();
+        assert_eq!((shown, cut), (vec![0, 500, 1000, 1000], true));
+        assert!(texts[0].starts_with("[cut here: 0 of 1000"), "{}", texts[0]);
+        assert!(texts.iter().map(String::len).sum::<usize>() < limits.all_bytes + 4 * 150);
+        // One that was said is never taken back.
+        let said = [message(Role::User, &"x".repeat(9000))];
+        assert_eq!(for_model(&said, &limits, None).0, [ModelMessage::User("x".repeat(9000))]);
     }
 }

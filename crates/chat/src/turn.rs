@@ -3,54 +3,72 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use evi_domain::{
-    CallContext, CallError, CallId, Caller, MessageId, Owner, ToolHost, ToolResult,
-    chat::{CallOutcome, Message, ModelCall, Role},
+    CallContext, CallError, CallId, Caller, KeptResults, Owner, ToolHost, ToolResult,
+    chat::{Message, ModelCall, Role},
+    kept,
 };
 use futures::StreamExt;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     EndReason, ModelClient, ModelError, ModelEvent, ModelRequest, ModelTool, ModelToolCall, NameTable,
     StopReason, TurnEnd, TurnEvent, TurnEvents, TurnSettings, Usage,
-    transcript::{cap_text, for_model},
+    limits::short,
+    outcome::{Ended, fresh, tool_message},
+    transcript::for_model,
 };
 
 /// How long a cancelled call may take to come back before it is let go.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
+/// What the line in front of a page takes, at most.
+const PAGE_HEAD: usize = 120;
 /// The most bytes of one answer.
 const MAX_ANSWER: usize = 4 << 20;
+
+/// For whom a turn works, and with what.
+pub struct Desk {
+    /// Runs the calls.
+    pub host: Arc<dyn ToolHost>,
+    /// Keeps what is too large for the model.
+    pub results: Arc<dyn KeptResults>,
+    /// The conversation.
+    pub caller: Caller,
+}
 
 /// Runs one turn over a history that ends with the person's message. Cancelling `cancel` ends the stream and the
 /// running call; what was said until then is kept.
 pub async fn run_turn(
     model: &dyn ModelClient,
-    host: Arc<dyn ToolHost>,
-    caller: Caller,
+    desk: Desk,
     history: Vec<Message>,
     settings: TurnSettings,
     events: &dyn TurnEvents,
     cancel: CancellationToken,
 ) -> TurnEnd {
-    let surface = host.surface(&caller);
+    let surface = desk.host.surface(&desk.caller);
     let names = NameTable::build(&surface.tools, settings.name_limit);
     let tools = names.model_tools(settings.max_tools);
-    let system = system_text(&settings, surface.instructions.as_deref(), tools.len(), names.len());
+    let reader = names.model_name(&kept::read_result()).map(str::to_owned);
+    // It is offered only when there is something to read.
+    let readers = usize::from(reader.is_some());
+    let offered = tools.iter().filter(|tool| reader.as_ref() != Some(&tool.name)).count();
+    let system = system_text(&settings, surface.instructions.as_deref(), offered, names.len() - readers);
     let own = history.len();
     let mut turn = Turn {
         model,
-        host,
-        caller,
+        desk,
         history,
         settings,
         events,
         cancel,
         names,
         tools,
+        reader,
         system,
         usage: Usage::default(),
     };
@@ -84,14 +102,15 @@ fn system_text(settings: &TurnSettings, about_tools: Option<&str>, offered: usiz
 
 struct Turn<'m> {
     model: &'m dyn ModelClient,
-    host: Arc<dyn ToolHost>,
-    caller: Caller,
+    desk: Desk,
     history: Vec<Message>,
     settings: TurnSettings,
     events: &'m dyn TurnEvents,
     cancel: CancellationToken,
     names: NameTable,
     tools: Vec<ModelTool>,
+    /// The model's name of the tool that reads kept results.
+    reader: Option<String>,
     system: String,
     usage: Usage,
 }
@@ -136,10 +155,12 @@ impl Turn<'_> {
 
     /// Asks once and passes on what comes.
     async fn ask(&mut self) -> Answer {
+        let (messages, can_read_on) = for_model(&self.history, &self.settings.limits, self.reader.as_deref());
+        let hidden = self.reader.as_ref().filter(|_| !can_read_on);
         let request = ModelRequest {
             system: Some(self.system.clone()),
-            messages: for_model(&self.history, self.settings.result_cap_chars),
-            tools: self.tools.clone(),
+            messages,
+            tools: self.tools.iter().filter(|tool| hidden != Some(&tool.name)).cloned().collect(),
             temperature: self.settings.temperature,
             max_tokens: self.settings.max_tokens,
         };
@@ -217,19 +238,20 @@ impl Turn<'_> {
         self.events.take(TurnEvent::CallRequested(call.clone())).await;
         let begun = Instant::now();
         let ended = self.call_host(&call).await;
-        let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let (outcome, text, result) = match ended {
-            Ok(result) => {
-                let outcome = if result.is_error() { "tool_error" } else { "ok" };
-                (outcome, result.to_model_text(), Some(result.to_value()))
-            }
-            Err(Refusal::Call(problem)) => (problem.code(), for_the_model(&problem), None),
-            Err(Refusal::Model { code, text }) => (code, text, None),
+        let took = begun.elapsed();
+        let reads = self.reader.as_ref() == Some(&call.model_name);
+        let ended = match ended {
+            Ok(result) if reads => Ended::Page(result),
+            Ok(result) => Ended::Result(result),
+            Err(Refusal::Call(problem)) => Ended::Without(problem.code(), for_the_model(&problem)),
+            Err(Refusal::Model { code, text }) => Ended::Without(code, text),
         };
-        let outcome = CallOutcome { call: id, outcome: outcome.to_owned(), took_ms, result };
-        self.events.take(TurnEvent::CallEnded(outcome.clone())).await;
-        let text = cap_text(&text, self.settings.result_cap_chars);
-        self.keep(Message { answers: Some(outcome), ..fresh(Role::Tool, text) }).await;
+        let Desk { results, caller, .. } = &self.desk;
+        let message = tool_message(results, caller, self.settings.limits, id, ended, took).await;
+        if let Some(outcome) = &message.answers {
+            self.events.take(TurnEvent::CallEnded(outcome.clone())).await;
+        }
+        self.keep(message).await;
     }
 
     async fn call_host(&self, call: &ModelCall) -> Result<ToolResult, Refusal> {
@@ -237,17 +259,20 @@ impl Turn<'_> {
             let near = self.names.near(&call.model_name);
             let hint =
                 if near.is_empty() { String::new() } else { format!("; there is {}", near.join(", ")) };
-            let text = format!("ERROR: there is no tool named \"{}\"{hint}", cap_text(&call.model_name, 100));
+            let text = format!("ERROR: there is no tool named \"{}\"{hint}", short(&call.model_name, 100));
             return Err(Refusal::Model { code: "unknown_tool", text });
         };
         let arguments = match &call.arguments {
+            Value::Object(given) if tool.address == kept::read_result() => {
+                RawValue::from_string(self.page_that_fits(given.clone()).to_string()).ok()
+            }
             Value::Object(_) => RawValue::from_string(call.arguments.to_string()).ok(),
             _ => None,
         };
         let Some(arguments) = arguments else {
             let written = match &call.arguments {
-                Value::String(text) => cap_text(text, 200),
-                other => cap_text(&other.to_string(), 200),
+                Value::String(text) => short(text, 200),
+                other => short(&other.to_string(), 200),
             };
             let text = format!("ERROR: the arguments are not a JSON object: {written}");
             return Err(Refusal::Model { code: "invalid_arguments", text });
@@ -257,7 +282,7 @@ impl Turn<'_> {
             cancel: self.cancel.child_token(),
             ..CallContext::default()
         };
-        let mut running = self.host.call(&self.caller, &tool.name, arguments, context);
+        let mut running = self.desk.host.call(&self.desk.caller, &tool.name, arguments, context);
         let ended = tokio::select! {
             biased;
             ended = &mut running => ended,
@@ -266,6 +291,18 @@ impl Turn<'_> {
             }
         };
         ended.map_err(Refusal::Call)
+    }
+
+    /// A page that is cut would say a wrong offset for the next one.
+    fn page_that_fits(&self, mut arguments: Map<String, Value>) -> Value {
+        let limits = &self.settings.limits;
+        let most = limits.one_bytes.min(limits.one_chars).saturating_sub(PAGE_HEAD).max(1);
+        let wanted = arguments.get("limit").map_or(Some(kept::PAGE as f64), Value::as_f64);
+        // What is no number is the tool's to refuse.
+        if wanted.is_some_and(|wanted| wanted > most as f64) {
+            arguments.insert("limit".to_owned(), most.into());
+        }
+        Value::Object(arguments)
     }
 
     async fn keep(&mut self, message: Message) {
@@ -320,18 +357,5 @@ fn cut_short(reason: &StopReason) -> Option<String> {
         StopReason::Length => Some("the answer reached the limit of tokens".to_owned()),
         StopReason::Filter => Some("the provider's filter cut the answer off".to_owned()),
         StopReason::Done | StopReason::Calls | StopReason::Other(_) => None,
-    }
-}
-
-fn fresh(role: Role, text: String) -> Message {
-    let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    Message {
-        id: MessageId::fresh(),
-        at_ms: u64::try_from(at_ms).unwrap_or(u64::MAX),
-        role,
-        text,
-        calls: Vec::new(),
-        answers: None,
-        ended: None,
     }
 }

@@ -78,14 +78,22 @@ pub struct CallRow {
     #[ts(optional)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
-    /// Flattened result, or the reason.
+    /// Flattened result, or its beginning, or the reason.
     #[ts(optional)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The result object, whole.
+    /// The result object, whole, where it is small.
     #[ts(optional, type = "Json")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    /// How many characters the flattened result has, where `text` is only its beginning.
+    #[ts(optional)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chars: Option<usize>,
+    /// Its handle for `result_read`, where it is kept whole.
+    #[ts(optional)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 /// Says something in a conversation; without one, a new one is begun. `/call <tool> key=value …` runs a tool.

@@ -137,6 +137,7 @@ command_table! {
     Query tool_list(Nothing) -> ToolList, [Tools], "Every tool there is now";
     Mutation tool_set_enabled(ToolSwitch) -> Nothing, [Tools, Gateway], "Switches a tool";
     Mutation tool_call(ToolCallRequest) -> CallView, [Activity], "Calls a tool for the person";
+    Query result_read(ResultRead) -> ResultPage, [], "A part of a result that was too large to be shown whole";
     Mutation call_cancel(CallRef) -> Nothing, [], "Cancels a call";
     Query activity_list(Nothing) -> Vec<ActivityRow>, [Activity], "The newest calls";
 

@@ -79,6 +79,10 @@ pub struct ToolCallRequest {
     #[serde(default)]
     #[ts(optional)]
     pub call: Option<String>,
+    /// Of a large result only the beginning, and a handle for the rest.
+    #[serde(default)]
+    #[ts(optional, as = "Option<bool>")]
+    pub paged: bool,
 }
 
 /// How a call ended.
@@ -90,13 +94,64 @@ pub struct CallView {
     pub tool: String,
     /// `ok` or `tool_error`; a call without a result is a problem instead.
     pub outcome: String,
-    /// The result object, whole.
+    /// The result object, whole; of one that is `kept` only its pictures.
     #[ts(type = "Json")]
     pub result: Value,
-    /// Flattened to text.
+    /// Flattened to text; of one that is `kept` only the beginning.
     pub text: String,
     /// Milliseconds.
     pub took_ms: u64,
+    /// How many bytes the result object has.
+    pub bytes: usize,
+    /// Where the whole can be read, when this is not it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub kept: Option<KeptView>,
+}
+
+/// A result that is kept whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+pub struct KeptView {
+    /// Its handle for `result_read`.
+    pub handle: String,
+    /// How many characters the flattened result has.
+    pub chars: usize,
+}
+
+/// Reads a part of a kept result.
+#[derive(Clone, Debug, Serialize, Deserialize, TS)]
+pub struct ResultRead {
+    /// Its handle.
+    pub handle: String,
+    /// The conversation that it belongs to; absent for one of a call by the person.
+    #[serde(default)]
+    #[ts(optional)]
+    pub chat: Option<String>,
+    /// Its JSON instead of the flattened text.
+    #[serde(default)]
+    #[ts(optional, as = "Option<bool>")]
+    pub raw: bool,
+    /// The character to begin at.
+    #[serde(default)]
+    #[ts(optional, as = "Option<usize>")]
+    pub offset: usize,
+    /// The most characters; at most 1,000,000.
+    pub limit: usize,
+}
+
+/// A part of a kept result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+pub struct ResultPage {
+    /// The part.
+    pub text: String,
+    /// The character that it begins at.
+    pub offset: usize,
+    /// Where the next one begins; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub next: Option<usize>,
+    /// How many characters there are.
+    pub total: usize,
 }
 
 /// Names a call.

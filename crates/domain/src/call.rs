@@ -1,6 +1,6 @@
 //! One call of one tool: what goes in, what comes out, and every way it can end without a result.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -43,117 +43,6 @@ pub struct Progress {
     /// In words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-}
-
-/// The result object of `tools/call`, as raw JSON. A tool's own failure (`isError`) is a result too.
-#[derive(Clone, Debug)]
-pub struct ToolResult {
-    raw: Arc<RawValue>,
-}
-
-/// A block of a result's `content`, as far as a reader without a screen needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Block {
-    /// Text, also that of an embedded text resource.
-    Text(String),
-    /// A link to a resource: its address and name.
-    Link(String, String),
-    /// Anything else, by its `type`.
-    Other(String),
-}
-
-impl ToolResult {
-    /// Takes a result object as it came.
-    pub fn from_raw(raw: Box<RawValue>) -> Self {
-        Self { raw: raw.into() }
-    }
-
-    /// Makes a result from a JSON object.
-    pub fn from_value(value: &Value) -> Self {
-        // A `Value` always serializes, and to valid JSON.
-        let text = value.to_string();
-        let raw = RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        Self { raw: raw.into() }
-    }
-
-    /// A result of one text block.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::from_value(&serde_json::json!({"content": [{"type": "text", "text": text.into()}]}))
-    }
-
-    /// A result of one text block and the same as data.
-    pub fn structured(text: impl Into<String>, data: &Value) -> Self {
-        Self::from_value(
-            &serde_json::json!({"content": [{"type": "text", "text": text.into()}], "structuredContent": data}),
-        )
-    }
-
-    /// A tool's own failure, in words.
-    pub fn error(text: impl Into<String>) -> Self {
-        Self::from_value(
-            &serde_json::json!({"content": [{"type": "text", "text": text.into()}], "isError": true}),
-        )
-    }
-
-    /// The result object as JSON text.
-    pub fn raw(&self) -> &RawValue {
-        &self.raw
-    }
-
-    /// The result object as a tree: for showing, not for passing on.
-    pub fn to_value(&self) -> Value {
-        serde_json::from_str(self.raw.get()).unwrap_or(Value::Null)
-    }
-
-    /// Whether the tool says that it failed.
-    pub fn is_error(&self) -> bool {
-        #[derive(Deserialize)]
-        struct Peek {
-            #[serde(rename = "isError", default)]
-            is_error: bool,
-        }
-        serde_json::from_str::<Peek>(self.raw.get()).is_ok_and(|p| p.is_error)
-    }
-
-    /// The blocks of `content`.
-    pub fn blocks(&self) -> Vec<Block> {
-        let value = self.to_value();
-        let Some(content) = value.get("content").and_then(Value::as_array) else { return Vec::new() };
-        content.iter().map(block).collect()
-    }
-
-    /// The one flattening for models: text joined by lines, embedded text and links kept, anything else
-    /// `[<type> omitted]`, structured content when there is nothing else, `ERROR: ` in front of a failure.
-    pub fn to_model_text(&self) -> String {
-        let mut lines = Vec::new();
-        for block in self.blocks() {
-            lines.push(match block {
-                Block::Text(text) => text,
-                Block::Link(uri, name) => format!("[{name}]({uri})"),
-                Block::Other(kind) => format!("[{kind} omitted]"),
-            });
-        }
-        if lines.iter().all(|l| l.trim().is_empty())
-            && let Some(data) = self.to_value().get("structuredContent")
-        {
-            lines = vec![data.to_string()];
-        }
-        let text = lines.join("\n");
-        if self.is_error() { format!("ERROR: {text}") } else { text }
-    }
-}
-
-fn block(value: &Value) -> Block {
-    let text = |v: &Value, key: &str| v.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    match value.get("type").and_then(Value::as_str).unwrap_or("unknown") {
-        "text" => Block::Text(text(value, "text")),
-        "resource" => match value.get("resource").and_then(|r| r.get("text")).and_then(Value::as_str) {
-            Some(body) => Block::Text(body.to_owned()),
-            None => Block::Other("resource".to_owned()),
-        },
-        "resource_link" => Block::Link(text(value, "uri"), text(value, "name")),
-        other => Block::Other(other.to_owned()),
-    }
 }
 
 /// Why a call gave no result. `code()` is the stable word for it in journal, window and terminal.
@@ -243,25 +132,5 @@ impl CallError {
             Self::Rpc { .. } => "rpc",
             Self::Internal { .. } => "internal",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn flattening_keeps_text_links_and_structured_only_results() {
-        let result = ToolResult::from_value(&json!({"content": [
-            {"type": "text", "text": "a"},
-            {"type": "image", "data": "…", "mimeType": "image/png"},
-            {"type": "resource", "resource": {"uri": "x:1", "text": "body"}},
-            {"type": "resource_link", "uri": "x:2", "name": "two"},
-        ]}));
-        assert_eq!(result.to_model_text(), "a\n[image omitted]\nbody\n[two](x:2)");
-        let structured = ToolResult::from_value(&json!({"content": [], "structuredContent": {"n": 1}}));
-        assert_eq!(structured.to_model_text(), r#"{"n":1}"#);
-        assert_eq!(ToolResult::error("no").to_model_text(), "ERROR: no");
     }
 }

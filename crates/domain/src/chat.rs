@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{CallId, ChatId, MessageId};
+use crate::{CallId, ChatId, MessageId, ResultId};
 
 /// Who wrote a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Message {
     pub at_ms: u64,
     /// Who.
     pub role: Role,
-    /// Its text; for a tool the flattened result.
+    /// Its text; for a tool the flattened result, or the beginning of one that is large.
     pub text: String,
     /// What the model asked for in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,9 +66,15 @@ pub struct CallOutcome {
     pub outcome: String,
     /// How long it took.
     pub took_ms: u64,
-    /// The whole result object, when there was one.
+    /// The whole result object, when there was one and it is small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    /// How many characters the flattened result has, when there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chars: Option<usize>,
+    /// Where it is kept whole, for the conversation that made the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<ResultId>,
 }
 
 /// A conversation in a list.

@@ -77,6 +77,8 @@ pub struct ToolsConfig {
     pub mcp_allow: Vec<String>,
     /// Tools switched off, as shown (`filesystem.write_file`, `remember`). Ours.
     pub disabled: Vec<String>,
+    /// The most characters of a result that a model gets; 0: as many as its window allows.
+    pub mcp_max_output_chars: usize,
 }
 
 /// `[llm]`. Keys that are absent in the file are `None`.

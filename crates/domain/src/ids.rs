@@ -74,6 +74,11 @@ text_id!(
     /// The name of a value in the vault; `[a-z0-9._-]`, what stands in `${secret:<id>}`.
     SecretId
 );
+text_id!(
+    /// A kept result: what a model calls its handle.
+    ResultId
+);
+fresh_id!(ResultId);
 fresh_id!(CallId);
 fresh_id!(ChatId);
 fresh_id!(MessageId);

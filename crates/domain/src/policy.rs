@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Caller, Owner, ToolAddress};
+use crate::{Caller, Owner, ToolAddress, kept};
 
 /// What is to happen with a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,8 @@ fn chat_default(policy: &Policy, facts: Facts<'_>) -> Decision {
     };
     let listed = policy.auto_approve.iter().any(|c| **c == **category);
     let may = !NEVER_AUTO.contains(&&**category) && (**category != *"fs" || facts.own_read_only);
-    let reads = facts.own_read_only && CLIENT_CATEGORIES.contains(&&**category);
+    let reads =
+        facts.own_read_only && (CLIENT_CATEGORIES.contains(&&**category) || **category == *kept::CATEGORY);
     if reads || (listed && may) {
         Decision::Allow
     } else {
@@ -209,6 +210,7 @@ mod tests {
         assert_eq!(on(&chat(), &server, false, None), "ask");
         assert_eq!(on(&chat(), &recall, true, None), "allow");
         assert_eq!(on(&chat(), &git, true, None), "allow");
+        assert_eq!(on(&chat(), &kept::read_result(), true, None), "allow", "it made the call itself");
         assert_eq!(on(&chat(), &code, false, None), "ask", "auto_approve never applies to code");
         assert_eq!(on(&chat(), &shell, false, None), "ask");
         assert_eq!(on(&chat(), &write, false, None), "ask", "auto_approve applies to fs only for reading");

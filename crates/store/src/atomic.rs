@@ -44,14 +44,15 @@ impl FileLock {
     }
 }
 
+/// Opens a new file for this user only.
 #[cfg(unix)]
-fn private(options: &mut fs::OpenOptions) {
+pub(crate) fn private(options: &mut fs::OpenOptions) {
     use std::os::unix::fs::OpenOptionsExt as _;
     options.mode(0o600);
 }
 
 #[cfg(not(unix))]
-fn private(_: &mut fs::OpenOptions) {}
+pub(crate) fn private(_: &mut fs::OpenOptions) {}
 
 /// The bytes of a file; `None` where there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {

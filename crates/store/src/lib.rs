@@ -12,6 +12,7 @@ mod home;
 mod journal;
 mod lenient;
 mod logs;
+mod results;
 mod vault;
 
 pub use atomic::write as write_file;
@@ -24,4 +25,5 @@ pub use home::Home;
 pub use journal::SqliteJournal;
 pub use lenient::parse_lenient;
 pub use logs::{RedactingWriter, Redactor, RotatedLog, open_log};
+pub use results::DiskResults;
 pub use vault::{MemoryVault, Prompting, Vault};

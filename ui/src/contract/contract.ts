@@ -594,7 +594,11 @@ arguments: Json,
 /**
  * An identity chosen by the caller, to cancel by.
  */
-call?: string, };
+call?: string, 
+/**
+ * Of a large result only the beginning, and a handle for the rest.
+ */
+paged?: boolean, };
 export type CallView = { 
 /**
  * Its identity.
@@ -609,17 +613,34 @@ tool: string,
  */
 outcome: string, 
 /**
- * The result object, whole.
+ * The result object, whole; of one that is `kept` only its pictures.
  */
 result: Json, 
 /**
- * Flattened to text.
+ * Flattened to text; of one that is `kept` only the beginning.
  */
 text: string, 
 /**
  * Milliseconds.
  */
-took_ms: number, };
+took_ms: number, 
+/**
+ * How many bytes the result object has.
+ */
+bytes: number, 
+/**
+ * Where the whole can be read, when this is not it.
+ */
+kept?: KeptView, };
+export type KeptView = { 
+/**
+ * Its handle for `result_read`.
+ */
+handle: string, 
+/**
+ * How many characters the flattened result has.
+ */
+chars: number, };
 export type CallRef = { 
 /**
  * Its identity.
@@ -654,6 +675,44 @@ outcome: string,
  * Milliseconds.
  */
 took_ms: number, };
+export type ResultRead = { 
+/**
+ * Its handle.
+ */
+handle: string, 
+/**
+ * The conversation that it belongs to; absent for one of a call by the person.
+ */
+chat?: string, 
+/**
+ * Its JSON instead of the flattened text.
+ */
+raw?: boolean, 
+/**
+ * The character to begin at.
+ */
+offset?: number, 
+/**
+ * The most characters; at most 1,000,000.
+ */
+limit: number, };
+export type ResultPage = { 
+/**
+ * The part.
+ */
+text: string, 
+/**
+ * The character that it begins at.
+ */
+offset: number, 
+/**
+ * Where the next one begins; absent at the end.
+ */
+next?: number, 
+/**
+ * How many characters there are.
+ */
+total: number, };
 export type OfferQuery = { 
 /**
  * Only this server's.
@@ -1184,13 +1243,21 @@ state: string,
  */
 took_ms?: number, 
 /**
- * Flattened result, or the reason.
+ * Flattened result, or its beginning, or the reason.
  */
 text?: string, 
 /**
- * The result object, whole.
+ * The result object, whole, where it is small.
  */
-result?: Json, };
+result?: Json, 
+/**
+ * How many characters the flattened result has, where `text` is only its beginning.
+ */
+chars?: number, 
+/**
+ * Its handle for `result_read`, where it is kept whole.
+ */
+kept?: string, };
 export type ChatSend = { 
 /**
  * In which.
@@ -1343,6 +1410,8 @@ export interface CommandMap {
   tool_set_enabled: [ToolSwitch, Nothing];
   /** Calls a tool for the person */
   tool_call: [ToolCallRequest, CallView];
+  /** A part of a result that was too large to be shown whole */
+  result_read: [ResultRead, ResultPage];
   /** Cancels a call */
   call_cancel: [CallRef, Nothing];
   /** The newest calls */
@@ -1423,6 +1492,7 @@ export const commands: Record<Command, { kind: Kind; tags: readonly Tag[] }> = {
   tool_list: { kind: "query", tags: ["tools"] },
   tool_set_enabled: { kind: "mutation", tags: ["tools","gateway"] },
   tool_call: { kind: "mutation", tags: ["activity"] },
+  result_read: { kind: "query", tags: [] },
   call_cancel: { kind: "mutation", tags: [] },
   activity_list: { kind: "query", tags: ["activity"] },
   resource_list: { kind: "query", tags: ["tools"] },

@@ -309,9 +309,13 @@ export function fakeHost(): Host {
             },
             text: "[DIR] letters",
             took_ms: 18,
+            bytes: 160,
           }),
         );
       }),
+    result_read: () => {
+      throw problem("not_found", "this result is not kept any more", "call the tool again");
+    },
     call_cancel: ({ call }) => {
       cancels.get(call)?.(problem("cancelled", "the call was cancelled"));
       return {};

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use evi_chat::{Endpoint, OpenAiCompatible, TurnSettings};
+use evi_chat::{Endpoint, Limits, OpenAiCompatible, TurnSettings};
 use evi_contract::*;
-use evi_domain::{CallId, ChatId};
+use evi_domain::{CallId, Caller, ChatId, KeptResults as _};
 
 use crate::{App, commands::settings, problem};
 
@@ -35,15 +35,26 @@ pub async fn chat_send(app: &App, params: ChatSend) -> Result<ChatSent, Problem>
         // Before anything is kept: a line that is not clear begins nothing.
         let command = app.turns.read_command(&text).await?;
         let chat = app.turns.open(params.chat.as_deref(), &text).await?;
-        let turn = app.turns.command(&chat, &text, command).await?;
+        let config = &app.config.current().config;
+        let limits = Limits::of(config.llm.context_size, config.tools.mcp_max_output_chars);
+        let turn = app.turns.command(&chat, &text, command, limits).await?;
         return Ok(ChatSent { chat: chat.to_string(), turn: turn.to_string() });
     }
     // Before anything is kept: without a model nothing would answer.
     let endpoint = settings::endpoint(app).await?;
     let chat = app.turns.open(params.chat.as_deref(), &text).await?;
-    let llm = app.config.current().config.llm.clone();
-    let settings =
-        TurnSettings { temperature: llm.temperature, max_tokens: llm.max_tokens, ..TurnSettings::default() };
+    let config = app.config.current().config.clone();
+    let llm = &config.llm;
+    let window = match llm.context_size.filter(|tokens| *tokens > 0) {
+        Some(said) => Some(said),
+        None => app.windows.of(&endpoint).await,
+    };
+    let settings = TurnSettings {
+        temperature: llm.temperature,
+        max_tokens: llm.max_tokens,
+        limits: Limits::of(window, config.tools.mcp_max_output_chars),
+        ..TurnSettings::default()
+    };
     let model = Arc::new(OpenAiCompatible::new(Endpoint {
         base_url: endpoint.base_url,
         api_key: endpoint.key,
@@ -73,8 +84,13 @@ pub async fn chat_delete(app: &App, params: ChatRef) -> Result<Nothing, Problem>
     let chat = ChatId::new(params.chat);
     app.turns.stop(&chat);
     app.approvals.forget_chat(&chat);
-    let chats = app.chats.clone();
-    problem::blocking(move || chats.chat_delete(&chat)).await?;
+    let (chats, results) = (app.chats.clone(), app.results.clone());
+    problem::blocking(move || {
+        chats.chat_delete(&chat)?;
+        results.forget(&Caller::Chat { chat });
+        Ok::<_, evi_store::StoreError>(())
+    })
+    .await?;
     Ok(Nothing {})
 }
 

@@ -3,9 +3,12 @@
 use std::time::Instant;
 
 use evi_contract::*;
-use evi_domain::{CallContext, CallError, CallId, Caller, Owner, ToolAddress, ToolHost, names};
+use evi_domain::{
+    CallContext, CallError, CallId, Caller, ChatId, KeptError, KeptResults as _, Owner, ResultId,
+    ToolAddress, ToolHost, kept::Form, names,
+};
 use evi_store::ConfigValue;
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 
 use crate::{App, commands::upstream, guard::server_of, problem, schema};
 
@@ -91,14 +94,81 @@ pub async fn tool_call(app: &App, params: ToolCallRequest) -> Result<CallView, P
         }
         problem::call(&error)
     })?;
-    Ok(CallView {
-        call: id.to_string(),
-        tool: params.tool,
-        outcome: if result.is_error() { "tool_error" } else { "ok" }.to_owned(),
-        text: result.to_model_text(),
-        result: result.to_value(),
-        took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+    let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let results = app.results.clone();
+    problem::blocking(move || {
+        let outcome = if result.is_error() { "tool_error" } else { "ok" }.to_owned();
+        let (text, bytes) = (result.to_model_text(), result.raw().get().len());
+        let mut view = CallView {
+            call: id.to_string(),
+            tool: params.tool,
+            outcome,
+            text,
+            result: Value::Null,
+            took_ms,
+            bytes,
+            kept: None,
+        };
+        // Pictures are shown as they are; what makes a page slow is text.
+        if params.paged && (view.text.len() > PAGED_BYTES || bytes > PAGED_RESULT_BYTES) {
+            let chars = view.text.chars().count();
+            match results.keep(&Caller::Person, &result) {
+                Ok(handle) => view.kept = Some(KeptView { handle: handle.to_string(), chars }),
+                Err(error) => tracing::warn!(%error, "a large result is shown whole"),
+            }
+        }
+        view.result = match &view.kept {
+            Some(_) => pictures(result.to_value()),
+            None => result.to_value(),
+        };
+        if view.kept.is_some() {
+            view.text = view.text.chars().take(PREVIEW_CHARS).collect();
+        }
+        Ok::<_, Problem>(view)
     })
+    .await
+}
+
+/// A larger flattened text is shown by page, where pages are wanted.
+const PAGED_BYTES: usize = 60_000;
+/// So is the JSON of a larger result.
+const PAGED_RESULT_BYTES: usize = 4 << 20;
+/// How much of a large result is shown at first, in characters.
+pub const PREVIEW_CHARS: usize = 4_000;
+/// The most bytes of a picture that a page is given.
+const PICTURE_BYTES: usize = 4 << 20;
+/// The most characters that a page is given at once.
+const READ_CHARS: usize = 1_000_000;
+
+/// A result with nothing but its pictures.
+fn pictures(mut result: Value) -> Value {
+    let mut blocks = match result["content"].take() {
+        Value::Array(blocks) => blocks,
+        _ => Vec::new(),
+    };
+    blocks.retain(|block| {
+        block["type"] == "image" && block["data"].as_str().is_some_and(|data| data.len() <= PICTURE_BYTES)
+    });
+    json!({ "content": blocks })
+}
+
+pub async fn result_read(app: &App, params: ResultRead) -> Result<ResultPage, Problem> {
+    let caller = match params.chat {
+        Some(chat) => Caller::Chat { chat: ChatId::new(chat) },
+        None => Caller::Person,
+    };
+    let form = if params.raw { Form::Raw } else { Form::Text };
+    let (results, id) = (app.results.clone(), ResultId::new(params.handle));
+    problem::blocking(move || {
+        let page = results.read(&caller, &id, form, params.offset, params.limit.min(READ_CHARS));
+        page.map_err(|error| match error {
+            KeptError::NotThere(_) => Problem::new(Code::NotFound, "this result is not kept any more")
+                .hint("results are kept for 30 days; call the tool again"),
+            KeptError::Failed(_) => Problem::new(Code::Internal, error.to_string()),
+        })
+    })
+    .await
+    .map(|page| ResultPage { text: page.text, offset: page.offset, next: page.next, total: page.total })
 }
 
 pub async fn call_cancel(app: &App, params: CallRef) -> Result<Nothing, Problem> {

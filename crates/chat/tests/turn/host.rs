@@ -6,8 +6,9 @@ use std::{
 };
 
 use evi_domain::{
-    BoxFuture, CallContext, CallError, CallId, Caller, PromptText, ResourceText, Surface, SurfaceTool,
-    ToolAddress, ToolDef, ToolHost, ToolResult,
+    BoxFuture, CallContext, CallError, CallId, Caller, KeptError, KeptResults, PromptText, ResourceText,
+    ResultId, Surface, SurfaceTool, ToolAddress, ToolDef, ToolHost, ToolResult,
+    kept::{Form, Page},
 };
 use serde_json::{Value, json, value::RawValue};
 use tokio::sync::watch;
@@ -19,6 +20,8 @@ pub struct Host {
     pub wait: Option<bool>,
     pub called: Mutex<Vec<(CallId, String, String)>>,
     pub cancelled: watch::Sender<bool>,
+    /// The characters of each result that it keeps, all as `h`.
+    pub kept: Mutex<Vec<usize>>,
     pub changed: watch::Sender<u64>,
 }
 
@@ -30,6 +33,26 @@ pub fn tool(server: &str, name: &str) -> SurfaceTool {
     SurfaceTool { name: address.to_string().into(), address, def: ToolDef::new(def).unwrap() }
 }
 
+/// The tool that reads kept results.
+pub fn reader() -> SurfaceTool {
+    let def = json!({"name": "read_result", "inputSchema": {"type": "object",
+                     "properties": {"offset": {"description": "the character to begin at"}}}});
+    let Value::Object(def) = def else { unreachable!() };
+    let address = evi_domain::kept::read_result();
+    SurfaceTool { name: address.to_string().into(), address, def: ToolDef::new(def).unwrap() }
+}
+
+impl KeptResults for Host {
+    fn keep(&self, _: &Caller, result: &ToolResult) -> Result<ResultId, KeptError> {
+        self.kept.lock().unwrap().push(result.to_model_text().chars().count());
+        Ok(ResultId::new("h"))
+    }
+    fn read(&self, _: &Caller, id: &ResultId, _: Form, _: usize, _: usize) -> Result<Page, KeptError> {
+        Err(KeptError::NotThere(id.clone()))
+    }
+    fn forget(&self, _: &Caller) {}
+}
+
 impl Host {
     pub fn new(answer: fn(&str, &Value) -> Result<ToolResult, CallError>) -> Self {
         let tools = vec![tool("filesystem", "list_directory"), tool("filesystem", "read_file")];
@@ -39,6 +62,7 @@ impl Host {
             wait: None,
             called: Mutex::default(),
             cancelled: watch::Sender::new(false),
+            kept: Mutex::default(),
             changed: watch::Sender::new(0),
         }
     }

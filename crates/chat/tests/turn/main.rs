@@ -4,6 +4,7 @@
 
 mod emulator;
 mod host;
+mod window;
 
 use std::{
     sync::{Arc, Mutex},
@@ -12,8 +13,8 @@ use std::{
 
 use emulator::{Emulator, KEY, Reply, calls, delta, finish, says, text, usage};
 use evi_chat::{
-    Candidate, EndReason, Endpoint, ModelError, OpenAiCompatible, TurnEnd, TurnEvent, TurnEvents,
-    TurnSettings, discover_at, list_models, run_turn,
+    Candidate, Desk, EndReason, Endpoint, Limits, ModelError, OpenAiCompatible, TurnEnd, TurnEvent,
+    TurnEvents, TurnSettings, discover_at, list_models, run_turn,
 };
 use evi_domain::{
     BoxFuture, CallError, Caller, ChatId, MessageId, Secret, ToolAddress, ToolResult,
@@ -53,7 +54,8 @@ async fn turn_with(
     let cancel = CancellationToken::new();
     let history = vec![question("list the files")];
     let seen = Seen { stop, cancel: cancel.clone(), events: Mutex::default() };
-    let turn = run_turn(model, host.clone(), caller(), history, settings, &seen, cancel);
+    let desk = Desk { host: host.clone(), results: host.clone(), caller: caller() };
+    let turn = run_turn(model, desk, history, settings, &seen, cancel);
     let end = tokio::time::timeout(Duration::from_secs(15), turn).await.expect("the turn ends");
     (end, seen.events.into_inner().unwrap())
 }
@@ -354,15 +356,74 @@ async fn nobody_there_nothing_said_and_no_url_are_told_apart() {
 }
 
 #[tokio::test]
-async fn i55_a_long_result_is_cut_for_the_model_and_kept_whole() {
-    let emulator = Emulator::start(vec![calls(&[("a", "filesystem__read_file", "{}")]), says("long")]).await;
-    let host = Arc::new(Host::new(|_, _| Ok(ToolResult::text("x".repeat(5000)))));
-    let settings = TurnSettings { result_cap_chars: 300, ..TurnSettings::default() };
+async fn i55_a_result_of_five_megabytes_is_cut_kept_whole_and_read_on_by_page() {
+    let emulator = Emulator::start(vec![
+        calls(&[("a", "filesystem__read_file", "{}")]),
+        calls(&[("b", "read_result", r#"{"handle": "h", "offset": 3}"#)]),
+        says("long"),
+    ])
+    .await;
+    let mut host = Host::new(|name, arguments| {
+        Ok(ToolResult::text(match name {
+            "read_result" => format!("page {arguments}"),
+            _ => "x".repeat(5_000_000),
+        }))
+    });
+    host.surface.tools.push(host::reader());
+    let host = Arc::new(host);
+    let settings = TurnSettings { limits: Limits::of(Some(4096), 1000), ..TurnSettings::default() };
     let (end, _) = turn_with(&emulator.model(), &host, settings, |_| false).await;
-    let sent = emulator.asked()[1]["messages"][3]["content"].as_str().unwrap().to_owned();
-    assert!(sent.len() <= 300 && sent.contains("of 5000 characters"), "{sent}");
-    let kept = &end.messages[1].answers.as_ref().unwrap().result.as_ref().unwrap()["content"][0]["text"];
-    assert_eq!(kept.as_str().unwrap().len(), 5000);
+    assert_eq!(end.reason, EndReason::Done);
+    let asked = emulator.asked();
+    let offered = |at: usize| asked[at].to_string().contains("the character to begin at");
+    assert_eq!((offered(0), offered(1)), (false, true), "the tool is there when there is something to read");
+    let sent = asked[1]["messages"][3]["content"].as_str().unwrap();
+    assert!(
+        sent.ends_with(
+            "1000 of 5000000 characters are shown; read_result with handle \"h\" and offset 1000 reads on]"
+        ),
+        "{sent}"
+    );
+    let page = asked[2]["messages"][5]["content"].as_str().unwrap();
+    assert_eq!(page, r#"page {"handle":"h","offset":3,"limit":880}"#, "a page that fits");
+    assert_eq!(host.kept.lock().unwrap().as_slice(), [5_000_000], "a page is not kept again");
+    let kept = end.messages[1].answers.as_ref().unwrap();
+    assert_eq!((kept.chars, kept.kept.as_ref().unwrap().as_str()), (Some(5_000_000), "h"));
+    assert!(kept.result.is_none() && end.messages[1].text.len() == 1000, "not in the conversation itself");
+}
+
+#[tokio::test]
+async fn i55_results_of_a_turn_together_stay_within_the_window() {
+    let mut replies: Vec<Reply> = (0..6)
+        .map(|n| calls(&[(["a", "b", "c", "d", "e", "f"][n], "filesystem__read_file", "{}")]))
+        .collect();
+    replies.push(says("done"));
+    let emulator = Emulator::start(replies).await;
+    let mut host = Host::new(|_, _| Ok(ToolResult::text("x".repeat(50_000))));
+    host.surface.tools.push(host::reader());
+    let limits = Limits::of(Some(4096), 0);
+    let settings = TurnSettings { limits, ..TurnSettings::default() };
+    turn_with(&emulator.model(), &Arc::new(host), settings, |_| false).await;
+    let last = emulator.asked().pop().unwrap();
+    let results: Vec<&str> = last["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|m| m["role"] == "tool")
+        .map(|m| m["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(results.len(), 6);
+    assert!(results.iter().map(|r| r.len()).sum::<usize>() < limits.all_bytes + 6 * 150);
+    assert!(results[0].starts_with("[cut here: 0 of 50000") && results[5].starts_with("xxx"));
+}
+
+#[tokio::test]
+async fn i55_a_small_result_stays_in_the_conversation_whole() {
+    let emulator = Emulator::start(vec![calls(&[("a", "filesystem__read_file", "{}")]), says("ok")]).await;
+    let host = Arc::new(Host::new(ok));
+    let (end, _) = turn(&emulator, &host).await;
+    let answers = end.messages[1].answers.as_ref().unwrap();
+    assert!(answers.kept.is_none() && answers.result.is_some() && host.kept.lock().unwrap().is_empty());
 }
 
 #[tokio::test]

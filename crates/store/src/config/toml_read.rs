@@ -168,6 +168,8 @@ impl<'a> Reader<'a> {
             mcp: self.flag(table, "mcp").unwrap_or_default(),
             mcp_allow: self.texts(table, "mcp_allow").unwrap_or_default(),
             disabled: self.texts(table, "disabled").unwrap_or_default(),
+            mcp_max_output_chars: self.whole::<u32>(table, "mcp_max_output_chars").unwrap_or_default()
+                as usize,
         }
     }
 

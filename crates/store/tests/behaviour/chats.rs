@@ -37,6 +37,8 @@ fn a_conversation_comes_back_after_a_restart_in_its_order() {
         outcome: "ok".into(),
         took_ms: 7,
         result: Some(serde_json::json!({"content": []})),
+        chars: Some(3),
+        kept: None,
     });
     {
         let chats = Db::open(&scene.home).unwrap().chats();

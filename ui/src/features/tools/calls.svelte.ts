@@ -32,7 +32,12 @@ export class Trial {
     this.problem = undefined;
     this.result = undefined;
     try {
-      this.result = await mutate("tool_call", { tool: this.tool, arguments: args, call });
+      this.result = await mutate("tool_call", {
+        tool: this.tool,
+        arguments: args,
+        call,
+        paged: true,
+      });
       const bad = this.result.outcome !== "ok";
       announce(
         `${this.tool} ${bad ? "reported an error" : "answered"} after ${duration(this.result.took_ms)}`,
