@@ -219,7 +219,8 @@ fn draft(name: &str, entry: &Value) -> Option<UpstreamDraft> {
     if let Some(given) = [name, own.as_str()].into_iter().find(|n| !n.is_empty()) {
         draft.name = given.to_owned();
     }
-    draft.options = serde_json::from_value(entry.clone()).ok().filter(|o| *o != UpstreamOptionsView::default());
+    draft.options =
+        serde_json::from_value(entry.clone()).ok().filter(|o| *o != UpstreamOptionsView::default());
     Some(draft)
 }
 

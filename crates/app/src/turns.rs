@@ -411,7 +411,7 @@ fn row(call: &ModelCall, answer: Option<&Message>, state: &dyn Fn(&CallId) -> Op
         state: outcome
             .map_or_else(|| state(&call.id).unwrap_or_else(|| "running".to_owned()), |o| o.outcome.clone()),
         took_ms: outcome.map(|o| o.took_ms),
-        text: answer.map(|m| shown(m)),
+        text: answer.map(shown),
         result: outcome.and_then(|o| o.result.clone()),
         chars: outcome.and_then(|o| o.chars).filter(|_| large),
         kept: outcome.and_then(|o| o.kept.as_ref()).filter(|_| large).map(ToString::to_string),
