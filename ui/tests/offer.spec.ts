@@ -1,9 +1,32 @@
 // What a server offers beside tools: its resources read, its templates and prompts filled in with its help, and its own words.
 import type { Page } from "@playwright/test";
 
+import { expand, variables } from "../src/lib/uri-template";
 import { accessible, addServer, expect, go, open, test } from "./support/evi";
 
 const entry = (page: Page, name: RegExp) => page.getByRole("button", { name, expanded: false });
+
+test("an address with variables becomes the one that RFC 6570 says", () => {
+  const values = { var: "value", hello: "Hello World!", path: "/foo/bar", empty: "", x: "1024", y: "768" };
+  for (const [template, address] of [
+    ["{var}", "value"],
+    ["{hello}", "Hello%20World%21"],
+    ["{+hello}", "Hello%20World!"],
+    ["{+path}/here", "/foo/bar/here"],
+    ["map?{x,y}", "map?1024,768"],
+    ["X{#hello}", "X#Hello%20World!"],
+    ["X{.x,y}", "X.1024.768"],
+    ["{/var,x}/here", "/value/1024/here"],
+    ["{;x,y}", ";x=1024;y=768"],
+    ["{?x,y,none}", "?x=1024&y=768"],
+    ["?fixed=yes{&x}", "?fixed=yes&x=1024"],
+    ["{var:3}{x*}", "val1024"],
+    ["{none}{not closed", "{not closed"],
+  ] as const) {
+    expect(expand(template, values), template).toBe(address);
+  }
+  expect(variables("a/{x}/{?y,x}{/path*}")).toEqual(["x", "y", "path"]);
+});
 
 test("resources are read, templates are filled in, and both stand in their tab", async ({ page, evi }) => {
   test.setTimeout(120_000);
