@@ -20,7 +20,8 @@ when it is called, in every mode.
 | duplicate                   | I47    | the first counts, with a warning |
 | never_lists, lists_nonsense | –      | it fails in that step, with the reason |
 | stubborn, late_child        | I15    | killed with its children, also when eVi was killed |
-| counted                     | I11    | no more starts at once than allowed |
+| offer, only_prompts, no_lists | –    | what it offers beside tools is listed, and nothing else is asked for |
+| plain, many; quick.sh       | I11, I12 | no more starts at once than allowed, and all come up |
 
 | tool of `lines`             | report | right |
 |---|---|---|
