@@ -2,7 +2,7 @@
 
     python3 -I -S -B tests/adversary lines MODE [WORD…]    over standard input and output
     python3 -I -S -B tests/adversary box NOTES MODE        the same, for flows: notes what happens to it in a file
-    python3 -I -S -B tests/adversary web MODE              streamable HTTP; prints its port, then each request
+    python3 -I -S -B tests/adversary web MODE [CERT KEY]   streamable HTTP; prints its port, then each request
     python3 -I -S -B tests/adversary events MODE           the older HTTP+SSE; likewise
 
 What it does, the field report that tells of it, and what is right. A mode decides how it comes up; a tool misbehaves
@@ -34,6 +34,7 @@ when it is called, in every mode.
 | crash, half                 | –      | the call fails at once, the server comes back |
 | asks                        | –      | ping is answered, what was not offered is refused |
 | flood                       | I27    | a thousand lines a second do not slow a call |
+| argv                        | I06    | its arguments arrive element for element |
 | env, leak                   | I66, I68 | values arrive; a secret that it prints is hidden |
 
 | mode of `web`, `events`     | report | right |
@@ -44,6 +45,7 @@ when it is called, in every mode.
 | modern                      | I37    | its headers are sent, tools with wrong marks are left out |
 | notices                     | I38    | the tools are listed again |
 | foreign, mute, late, lines  | –      | the endpoint must be of the same origin; a silent stream has a bound |
+| tools lock, shut            | –      | sign-in needed; stale, with its tools offered meanwhile |
 | tools resume, cut, hang, huge, huge_event | – | a stream is gone on with, or its call ends with the reason |
 """
 import runpy

@@ -8,6 +8,7 @@ mod http;
 mod leftovers;
 mod lifecycle;
 mod offer;
+mod settings;
 mod sse;
 mod start;
 mod support;

@@ -196,16 +196,21 @@ pub struct Web {
 
 impl Web {
     pub fn start(mode: &str) -> Self {
-        Self::run("web", mode)
+        Self::run("web", &[mode])
+    }
+
+    /// With a certificate and its key, in files.
+    pub fn start_tls(mode: &str, cert: &str, key: &str) -> Self {
+        Self::run("web", &[mode, cert, key])
     }
 
     pub fn start_sse(mode: &str) -> Self {
-        Self::run("events", mode)
+        Self::run("events", &[mode])
     }
 
-    fn run(kind: &str, mode: &str) -> Self {
+    fn run(kind: &str, words: &[&str]) -> Self {
         let mut child =
-            Command::new("python3").args(adversary(kind, &[mode])).stdout(Stdio::piped()).spawn().unwrap();
+            Command::new("python3").args(adversary(kind, words)).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let port = lines.next().unwrap().unwrap().parse().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
