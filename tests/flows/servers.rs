@@ -169,3 +169,27 @@ async fn the_reference_server_is_used_over_the_older_transport_by_either_name_of
 fn find<'v>(list: &'v Value, name: &str) -> &'v Value {
     list["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).expect(name)
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_servers_own_settings_are_saved_alone_and_a_wrong_one_names_its_field() {
+    let house = house().with_servers_on();
+    let text = "[\n  // mine\n  {\"name\": \"box\", \"command\": \"no-such-program-x\", \"args\": [], \"own\": 1}\n]\n";
+    house.writes("mcp.json", text);
+    let person = house.opens().await;
+    let draft = |options: Value| json!({"name": "box", "draft": {"name": "box", "transport": "stdio", "command": "no-such-program-x", "options": options}});
+    let row = person.does("upstream_edit", draft(json!({"tool_timeout_sec": 30}))).await;
+    assert_eq!(row["options"], json!({"tool_timeout_sec": 30}));
+    let saved = text.replace("\"own\": 1", "\"own\": 1, \"tool_timeout_sec\": 30");
+    assert_eq!(house.reads("mcp.json"), saved);
+    for (wrong, field) in
+        [(json!({"era": "old"}), "era"), (json!({"startup_timeout_sec": 0}), "startup_timeout_sec")]
+    {
+        let problem = person.is_refused("upstream_edit", draft(wrong)).await;
+        assert_eq!(problem.field.as_deref(), Some(field));
+    }
+    // Whoever knows nothing of them leaves them as they are.
+    let plain = json!({"name": "box", "transport": "stdio", "command": "no-such-program-x"});
+    person.does("upstream_edit", json!({"name": "box", "draft": plain})).await;
+    assert_eq!(house.reads("mcp.json"), saved);
+    person.quits().await;
+}

@@ -274,3 +274,20 @@ async fn the_home_may_be_named_from_the_persons_folder() {
         assert_eq!(said.done(), format!("{}\n", path.display()));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_added_with_its_own_settings() {
+    let house = house().with_servers_on();
+    house
+        .evi(["mcp", "add", "fs", "npx", "--era", "legacy", "--timeout", "30", "--cwd", "/tmp"])
+        .await
+        .done();
+    assert_eq!(
+        entry_of(&house)[0],
+        json!({"name": "fs", "command": "npx", "args": [], "cwd": "/tmp", "era": "legacy", "tool_timeout_sec": 30, "enabled": true})
+    );
+    house.evi(["mcp", "add-http", "far", "https://e.org/mcp", "--ca", "~/ca.pem"]).await.done();
+    assert_eq!(entry_of(&house)[1]["ca"], "~/ca.pem");
+    let err = house.evi(["mcp", "add", "x", "y", "--era", "old"]).await.failed(2);
+    assert_eq!(err, "error: unknown era \"old\": auto, legacy or modern\n");
+}
