@@ -57,6 +57,11 @@ export class Model {
       response.end(JSON.stringify({ object: "list", data: [{ id: "small", object: "model" }] }));
       return;
     }
+    // eVi also asks other kinds of servers how much their model reads; this one is of another kind.
+    if (!request.url?.endsWith("/chat/completions")) {
+      response.writeHead(404).end();
+      return;
+    }
     let body = "";
     for await (const part of request) body += String(part);
     this.requests.push(JSON.parse(body) as Model["requests"][number]);
