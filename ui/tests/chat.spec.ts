@@ -1,5 +1,7 @@
 // Chat: without a model, /call, a streamed answer, approvals in the conversation, Stop, and what a model may not do to the page.
-import { addServer, expect, go, open, test } from "./support/evi";
+import type { Page } from "@playwright/test";
+
+import { addServer, type Evi, expect, go, open, test } from "./support/evi";
 import { Model, type Reply } from "./support/model";
 
 async function withModel(run: (model: Model) => Promise<void>, ...replies: Reply[]) {
@@ -9,6 +11,17 @@ async function withModel(run: (model: Model) => Promise<void>, ...replies: Reply
   } finally {
     model.stop();
   }
+}
+
+/** Starts eVi with the model, adds the server where a call needs one, and says the first thing. */
+async function say(page: Page, place: Evi, model: Model, text: string, withServer = false) {
+  await place.write("config.toml", model.config);
+  await place.start();
+  await open(page, place);
+  if (withServer) await addServer(page, place.filesystem, "filesystem");
+  await go(page, "#/chat?new=1");
+  await page.getByLabel("Message").fill(text);
+  await page.keyboard.press("Enter");
 }
 
 test("without a model the page says what to do, and /call runs a tool all the same", async ({
@@ -47,13 +60,7 @@ test("a call waits in the conversation with its exact arguments until it is allo
 }) => {
   await withModel(
     async (model) => {
-      await place.write("config.toml", model.config);
-      await place.start();
-      await open(page, place);
-      await addServer(page, place.filesystem, "filesystem");
-      await go(page, "#/chat?new=1");
-      await page.getByLabel("Message").fill("list the files");
-      await page.keyboard.press("Enter");
+      await say(page, place, model, "list the files", true);
       const call = page.locator(`[data-call="filesystem.list_directory"]`);
       await expect(call).toHaveAttribute("data-state", "waiting");
       await expect(call).toContainText("on the server filesystem");
@@ -80,13 +87,7 @@ test("a call waits in the conversation with its exact arguments until it is allo
 test("what a call would hide is written out before it is allowed", async ({ page, place }) => {
   await withModel(
     async (model) => {
-      await place.write("config.toml", model.config);
-      await place.start();
-      await open(page, place);
-      await addServer(page, place.filesystem, "filesystem");
-      await go(page, "#/chat?new=1");
-      await page.getByLabel("Message").fill("look\u202e here");
-      await page.keyboard.press("Enter");
+      await say(page, place, model, "look\u202e here", true);
       const call = page.locator(`[data-call="filesystem.list_directory"]`);
       await expect(call).toHaveAttribute("data-state", "waiting");
       const shown = call.getByRole("region", { name: "Arguments" });
@@ -121,13 +122,7 @@ test("what a call would hide is written out before it is allowed", async ({ page
 test("Escape denies the call that waits, and the model is told", async ({ page, place }) => {
   await withModel(
     async (model) => {
-      await place.write("config.toml", model.config);
-      await place.start();
-      await open(page, place);
-      await addServer(page, place.filesystem, "filesystem");
-      await go(page, "#/chat?new=1");
-      await page.getByLabel("Message").fill("write a file");
-      await page.keyboard.press("Enter");
+      await say(page, place, model, "write a file", true);
       const call = page.locator(`[data-call="filesystem.write_file"]`);
       await expect(call).toHaveAttribute("data-state", "waiting");
       await page.keyboard.press("Escape");
@@ -143,11 +138,7 @@ test("Escape denies the call that waits, and the model is told", async ({ page, 
 test("an answer that fails says why, and can be asked for again", async ({ page, place }) => {
   await withModel(
     async (model) => {
-      await place.write("config.toml", model.config);
-      await place.start();
-      await open(page, place, "#/chat?new=1");
-      await page.getByLabel("Message").fill("hello");
-      await page.keyboard.press("Enter");
+      await say(page, place, model, "hello");
       await expect(page.getByRole("alert")).toContainText(/model|endpoint|key/i);
       await expect(page.getByRole("link", { name: "Open settings" })).toBeVisible();
       await page.getByRole("button", { name: "Try again" }).click();
@@ -162,13 +153,7 @@ test("an answer that fails says why, and can be asked for again", async ({ page,
 test("Always for this chat asks once only", async ({ page, place }) => {
   await withModel(
     async (model) => {
-      await place.write("config.toml", model.config);
-      await place.start();
-      await open(page, place);
-      await addServer(page, place.filesystem, "filesystem");
-      await go(page, "#/chat?new=1");
-      await page.getByLabel("Message").fill("list twice");
-      await page.keyboard.press("Enter");
+      await say(page, place, model, "list twice", true);
       await page.getByRole("button", { name: "Always for this chat" }).click();
       await expect(page.getByText("Listed twice.")).toBeVisible();
       await expect(page.locator(`[data-call="filesystem.list_directory"][data-state="ok"]`)).toHaveCount(2);
@@ -182,11 +167,7 @@ test("Always for this chat asks once only", async ({ page, place }) => {
 test("Stop ends the stream and keeps what was said", async ({ page, place }) => {
   await withModel(
     async (model) => {
-      await place.write("config.toml", model.config);
-      await place.start();
-      await open(page, place, "#/chat?new=1");
-      await page.getByLabel("Message").fill("talk for ever");
-      await page.keyboard.press("Enter");
+      await say(page, place, model, "talk for ever");
       await expect(page.getByText("Once upon a time")).toBeVisible();
       await page.getByRole("button", { name: "Stop" }).click();
       await expect(page.getByRole("button", { name: "Send" })).toBeVisible();
@@ -203,11 +184,7 @@ test("markdown is shown, and nothing in it runs or is fetched", async ({ page, p
   page.on("request", (request) => asked.push(request.url()));
   await withModel(
     async (model) => {
-      await place.write("config.toml", model.config);
-      await place.start();
-      await open(page, place, "#/chat?new=1");
-      await page.getByLabel("Message").fill("show off");
-      await page.keyboard.press("Enter");
+      await say(page, place, model, "show off");
       const answer = page.getByRole("article", { name: "Answer" });
       await expect(answer.getByRole("table")).toBeVisible();
       await expect(answer.locator("strong")).toHaveText("bold");

@@ -100,9 +100,8 @@ pub fn surface(stock: Stock<'_>, caller: &Caller) -> Surface {
     };
     let tools = tools
         .filter(|tool| match &tool.address.owner {
-            // A client gets every result whole, so it has none to read.
             Owner::Builtin(category) => {
-                **category != *kept::CATEGORY && categories.iter().any(|c| **c == **category)
+                is_for_clients(category) && categories.iter().any(|c| **c == **category)
             }
             owner @ Owner::Upstream(_) => match share(config, exposure, owner) {
                 Some(ShareMode::ReadOnly) => tool.def.hint("readOnlyHint") == Some(true),
@@ -127,6 +126,11 @@ pub fn surface(stock: Stock<'_>, caller: &Caller) -> Surface {
         prompts: if flags.is_some() || profile.prompts { stock.prompts } else { Vec::new() },
         instructions: Some(INSTRUCTIONS.to_owned()),
     }
+}
+
+/// Whether a category of eVi's own tools can be shared: a client gets every result whole, so it has none to read.
+pub fn is_for_clients(category: &str) -> bool {
+    category != kept::CATEGORY
 }
 
 /// The older documentation's `memory.search` and `memory.read` are what they meant.

@@ -13,13 +13,13 @@ use serde_json::json;
 
 use crate::{
     args::{Listing, Prompt, Read},
-    edit, output,
-    tools::{ask, cancellable, failed, one_line, report, within},
+    output,
+    tools::{ask, cancellable, end, listed, one_line, within},
 };
 
 /// `evi mcp list-resources`.
 pub async fn list_resources(home: Home, listing: Listing) -> Result<ExitCode, Problem> {
-    let (list, failed) = listed::<ResourceList>(home.clone(), "resource_list", &listing).await?;
+    let (list, failed) = of::<ResourceList>(&home, "resource_list", &listing).await?;
     let mut resources = list.resources;
     resources.sort_by(|a, b| (&a.server, a.template, &a.uri).cmp(&(&b.server, b.template, &b.uri)));
     if listing.json {
@@ -44,7 +44,7 @@ fn first_of<const N: usize>(texts: [&str; N]) -> String {
 
 /// `evi mcp list-prompts`.
 pub async fn list_prompts(home: Home, listing: Listing) -> Result<ExitCode, Problem> {
-    let (list, failed) = listed::<PromptList>(home.clone(), "prompt_list", &listing).await?;
+    let (list, failed) = of::<PromptList>(&home, "prompt_list", &listing).await?;
     let mut prompts = list.prompts;
     prompts.sort_by(|a, b| (&a.server, &a.name).cmp(&(&b.server, &b.name)));
     if listing.json {
@@ -67,27 +67,14 @@ fn prompt_line(row: &PromptRow) -> String {
     line + &first_of([row.description.as_str(), row.title.as_deref().unwrap_or_default()])
 }
 
-async fn listed<T: serde::de::DeserializeOwned>(
-    home: Home,
+/// A list of the servers asked for.
+async fn of<T: serde::de::DeserializeOwned>(
+    home: &Home,
     command: &str,
     listing: &Listing,
 ) -> Result<(T, Vec<UpstreamRow>), Problem> {
-    within(home, async |front| {
-        let settle = listing.name.as_ref().map_or_else(|| json!({}), |name| json!({"name": name}));
-        let rows: Vec<UpstreamRow> = ask(front, "upstream_settle", settle).await?;
-        let list = ask(front, command, json!({"server": listing.name})).await?;
-        Ok((list, failed(rows)))
-    })
-    .await
-}
-
-fn end(home: &Home, none: bool, nothing: &str, failed: &[UpstreamRow]) -> Result<ExitCode, Problem> {
-    failed.iter().for_each(report);
-    edit::readable(home, &evi_app::read_config(home).1)?;
-    if none && failed.is_empty() {
-        output::hint(nothing);
-    }
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let settle = listing.name.as_ref().map_or_else(|| json!({}), |name| json!({"name": name}));
+    listed(home.clone(), command, settle, json!({"server": listing.name})).await
 }
 
 /// `evi mcp read`.

@@ -77,7 +77,7 @@ pub async fn ask<T: serde::de::DeserializeOwned>(
 
 /// `evi mcp list-tools`.
 pub async fn list(home: Home, as_json: bool) -> Result<ExitCode, Problem> {
-    let (tools, failed) = within(home.clone(), listed).await?;
+    let (tools, failed) = listed::<ToolList>(home.clone(), "tool_list", json!({}), json!({})).await?;
     let mut tools: Vec<ToolRow> = tools.tools.into_iter().filter(|tool| tool.server.is_some()).collect();
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     if as_json {
@@ -87,25 +87,36 @@ pub async fn list(home: Home, as_json: bool) -> Result<ExitCode, Problem> {
             output::line(&format!("{} — {}", tool.name, one_line(&tool.description)));
         }
     }
-    for row in &failed {
-        report(row);
-    }
-    edit::readable(&home, &evi_app::read_config(&home).1)?;
-    if tools.is_empty() && failed.is_empty() {
-        output::hint("there are no servers that are on; add one with: evi mcp add NAME COMMAND");
+    let nothing = "there are no servers that are on; add one with: evi mcp add NAME COMMAND";
+    end(&home, tools.is_empty(), nothing, &failed)
+}
+
+/// Waits for the servers, then asks for a list: it, and those that are on and did not come up.
+pub async fn listed<T: serde::de::DeserializeOwned>(
+    home: Home,
+    command: &str,
+    settle: Value,
+    params: Value,
+) -> Result<(T, Vec<UpstreamRow>), Problem> {
+    within(home, async |front| {
+        let rows: Vec<UpstreamRow> = ask(front, "upstream_settle", settle).await?;
+        Ok((ask(front, command, params).await?, failed(rows)))
+    })
+    .await
+}
+
+/// The end of a list: why servers are missing from it, and what to do where there is nothing at all.
+pub fn end(home: &Home, none: bool, nothing: &str, failed: &[UpstreamRow]) -> Result<ExitCode, Problem> {
+    failed.iter().for_each(report);
+    edit::readable(home, &evi_app::read_config(home).1)?;
+    if none && failed.is_empty() {
+        output::hint(nothing);
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn listed(front: &Front) -> Result<(ToolList, Vec<UpstreamRow>), Problem> {
-    let rows: Vec<UpstreamRow> = ask(front, "upstream_settle", json!({})).await?;
-    let tools: ToolList = ask(front, "tool_list", json!({})).await?;
-    let failed = failed(rows);
-    Ok((tools, failed))
-}
-
 /// Those that are on and did not come up.
-pub fn failed(rows: Vec<UpstreamRow>) -> Vec<UpstreamRow> {
+fn failed(rows: Vec<UpstreamRow>) -> Vec<UpstreamRow> {
     let of = |row: &UpstreamRow| {
         row.enabled
             && !matches!(
@@ -117,7 +128,7 @@ pub fn failed(rows: Vec<UpstreamRow>) -> Vec<UpstreamRow> {
 }
 
 /// Prints why a server is not ready, and its last words.
-pub fn report(row: &UpstreamRow) {
+fn report(row: &UpstreamRow) {
     match &row.problem {
         Some(problem) => {
             output::failed(problem);
@@ -143,7 +154,7 @@ pub fn one_line(text: &str) -> String {
 pub async fn call(home: Home, call: Call) -> Result<ExitCode, Problem> {
     let view = within(home, async |front| called(front, &call).await).await?;
     if call.json {
-        output::line(&serde_json::to_string_pretty(&view.result).unwrap_or_default());
+        output::json(&view.result);
     } else {
         output::line(&view.text);
     }

@@ -1,7 +1,7 @@
 //! The last known offer of each upstream, a file each. A cache: what cannot be read is not there, what cannot be
 //! written is logged and forgotten.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use evi_domain::{CatalogCache, Offer, UpstreamName};
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,15 @@ impl DiskCatalog {
         self.home.catalog().join(format!("{}.note", Self::stem(upstream)))
     }
 
+    /// Writes a file unless it holds just that already.
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+        if atomic::read(path)?.as_deref() != Some(bytes) {
+            self.home.prepare()?;
+            atomic::write(path, bytes)?;
+        }
+        Ok(())
+    }
+
     /// A name may hold anything; a digest is always a file's name.
     fn stem(upstream: &UpstreamName) -> String {
         let digest = Sha256::digest(upstream.as_str().as_bytes());
@@ -61,16 +70,8 @@ impl CatalogCache for DiskCatalog {
 
     fn put(&self, upstream: &UpstreamName, offer: &Offer) {
         let kept = Kept { name: upstream, offer };
-        let path = self.path(upstream);
-        let put = || -> Result<(), Box<dyn std::error::Error>> {
-            let bytes = serde_json::to_vec(&kept)?;
-            if atomic::read(&path)?.as_ref() != Some(&bytes) {
-                self.home.prepare()?;
-                atomic::write(&path, &bytes)?;
-            }
-            Ok(())
-        };
-        if let Err(error) = put() {
+        let bytes = serde_json::to_vec(&kept).map_err(Into::into);
+        if let Err(error) = bytes.and_then(|bytes| self.write(&self.path(upstream), &bytes)) {
             tracing::warn!(%upstream, %error, "the offer could not be kept");
         }
     }
@@ -91,15 +92,7 @@ impl CatalogCache for DiskCatalog {
     }
 
     fn note(&self, upstream: &UpstreamName, line: &str) {
-        let path = self.note_path(upstream);
-        let put = || -> Result<(), Box<dyn std::error::Error>> {
-            if atomic::read(&path)?.as_deref() != Some(line.as_bytes()) {
-                self.home.prepare()?;
-                atomic::write(&path, line.as_bytes())?;
-            }
-            Ok(())
-        };
-        if let Err(error) = put() {
+        if let Err(error) = self.write(&self.note_path(upstream), line.as_bytes()) {
             tracing::warn!(%upstream, %error, "what was learnt of a server could not be kept");
         }
     }

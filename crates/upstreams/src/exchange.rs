@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     error::Fault,
     events::Decoder,
-    http::{EVENT_STREAM, JSON, explain, kind_of},
+    http::{EVENT_STREAM, JSON, drain, explain, kind_of},
     message::{ENDS, MESSAGE_CAP, Messages, Noise},
     streamable::{Post, take},
 };
@@ -25,7 +25,6 @@ const NOTICE_LIMIT: Duration = Duration::from_secs(30);
 const REFUSAL_CAP: usize = 1 << 20;
 /// What else comes after the answer may take, so that the connection can be used again.
 const REST_LIMIT: Duration = Duration::from_millis(200);
-const REST_CAP: usize = 64 << 10;
 /// The pause before a stream is gone on with, unless the server names another.
 const RESUME_PAUSE: Duration = Duration::from_secs(1);
 /// Failures in a row to go on with a stream.
@@ -63,7 +62,7 @@ pub(crate) async fn plain_post(post: &Post, body: Vec<u8>, headers: HeaderMap) -
     let sent = timeout(NOTICE_LIMIT, sending).await.map_err(|_| Fault::TimedOut { host: host() })?;
     let mut response = sent.map_err(|error| explain(&error, &post.host))?;
     let status = response.status();
-    drain(&mut response).await;
+    drain(&mut response, REST_LIMIT).await;
     if status.is_success() { Ok(()) } else { Err(Fault::Status { host: host(), status: status.as_u16() }) }
 }
 
@@ -178,7 +177,7 @@ impl Post {
                 while let Some(event) = decoder.events.pop_front() {
                     take(event, &mut messages, Some(&outgoing.id));
                     if self.pass(&mut messages, outgoing).await {
-                        drain(&mut response).await;
+                        drain(&mut response, REST_LIMIT).await;
                         return Ok(());
                     }
                 }
@@ -239,18 +238,4 @@ impl Post {
 /// Some servers give a number back as text.
 fn same(answered: &NumberOrString, asked: &NumberOrString) -> bool {
     answered == asked || answered.to_string() == asked.to_string()
-}
-
-/// Reads what is left, within bounds.
-async fn drain(response: &mut Response) {
-    let rest = async {
-        let mut room = REST_CAP;
-        while let Ok(Some(bytes)) = response.chunk().await {
-            room = room.saturating_sub(bytes.len());
-            if room == 0 {
-                return;
-            }
-        }
-    };
-    let _ = timeout(REST_LIMIT, rest).await;
 }

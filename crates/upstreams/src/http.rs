@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, error::Error, io, path::Path, time::Duration};
 use evi_domain::Secret;
 use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
 use reqwest::{Certificate, Response, Url, redirect};
-use tokio::io::AsyncReadExt;
+use tokio::{io::AsyncReadExt, time::timeout};
 
 use crate::error::Fault;
 
@@ -14,6 +14,8 @@ use crate::error::Fault;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of a file of certificates.
 const PEM_CAP: u64 = 4 << 20;
+/// Bytes of an answer that nobody reads.
+const REST_CAP: usize = 64 << 10;
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 pub(crate) const JSON: &str = "application/json";
 
@@ -110,6 +112,20 @@ impl Endpoint {
 pub(crate) fn kind_of(response: &Response) -> String {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().chars().take(60).collect()
+}
+
+/// Reads what is left of an answer, within bounds, so that its connection can be used again.
+pub(crate) async fn drain(response: &mut Response, within: Duration) {
+    let rest = async {
+        let mut room = REST_CAP;
+        while let Ok(Some(bytes)) = response.chunk().await {
+            room = room.saturating_sub(bytes.len());
+            if room == 0 {
+                return;
+            }
+        }
+    };
+    let _ = timeout(within, rest).await;
 }
 
 /// What a failure of the client means.

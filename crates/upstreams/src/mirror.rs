@@ -43,7 +43,7 @@ pub(crate) fn marks(schema: &Map<String, Value>) -> Result<Vec<Mirrored>, String
         found.push(Mirrored { path: path.to_vec(), header });
         Ok(())
     })?;
-    if count(&Value::Object(schema.clone()), true) != found.len() {
+    if count_in(schema) != found.len() {
         return Err(format!("{MARK} stands where no argument is"));
     }
     Ok(found)
@@ -69,21 +69,24 @@ fn walk(schema: &Map<String, Value>, path: &mut Vec<String>, found: &mut Found<'
 fn count(value: &Value, is_schema: bool) -> usize {
     match value {
         Value::Array(items) => items.iter().map(|item| count(item, true)).sum(),
-        Value::Object(map) if is_schema => map
-            .iter()
-            .map(|(key, value)| match key.as_str() {
-                MARK => 1,
-                // Data and names, not schemas.
-                "default" | "const" | "enum" | "examples" | "dependentRequired" | "required" => 0,
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
-                    count(value, false)
-                }
-                _ => count(value, true),
-            })
-            .sum(),
+        Value::Object(map) if is_schema => count_in(map),
         Value::Object(map) => map.values().map(|value| count(value, true)).sum(),
         _ => 0,
     }
+}
+
+/// All marks of a schema.
+fn count_in(schema: &Map<String, Value>) -> usize {
+    let marks = schema.iter().map(|(key, value)| match key.as_str() {
+        MARK => 1,
+        // Data and names, not schemas.
+        "default" | "const" | "enum" | "examples" | "dependentRequired" | "required" => 0,
+        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+            count(value, false)
+        }
+        _ => count(value, true),
+    });
+    marks.sum()
 }
 
 /// Adds the headers for a call's `params`. What is absent or null has none.

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use crate::{
     error::Fault,
     events::{Decoder, Event},
-    http::{EVENT_STREAM, Endpoint, JSON, explain, kind_of},
+    http::{EVENT_STREAM, Endpoint, JSON, drain, explain, kind_of},
     log::Log,
     message::{Messages, Noise},
     wire::Wire,
@@ -38,7 +38,6 @@ use crate::{
 const POST_LIMIT: Duration = Duration::from_secs(300);
 /// What the body of a POST's answer may take, so that its connection can be used again.
 const REST_LIMIT: Duration = Duration::from_secs(1);
-const REST_CAP: usize = 64 << 10;
 
 /// An open stream whose endpoint is known.
 pub(crate) struct EventStream {
@@ -159,16 +158,7 @@ impl Transport<RoleClient> for EventStream {
                 404 | 410 if heard.load(Ordering::Relaxed) => return Err(Fault::SessionExpired),
                 status => return Err(Fault::Status { host, status }),
             }
-            let rest = async {
-                let mut room = REST_CAP;
-                while let Ok(Some(bytes)) = response.chunk().await {
-                    room = room.saturating_sub(bytes.len());
-                    if room == 0 {
-                        return;
-                    }
-                }
-            };
-            let _ = timeout(REST_LIMIT, rest).await;
+            drain(&mut response, REST_LIMIT).await;
             Ok(())
         }
     }

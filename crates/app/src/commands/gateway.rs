@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use evi_contract::*;
-use evi_domain::{Caller, Exposure, ShareMode, ToolHost, UpstreamName, kept, policy::CLIENT_CATEGORIES};
+use evi_domain::{Caller, Exposure, ShareMode, ToolHost, UpstreamName, policy::CLIENT_CATEGORIES};
 use evi_store::ConfigValue;
 
-use crate::{App, commands::upstream::stage_view, connect, endpoint, problem};
+use crate::{App, commands::upstream::stage_view, connect, endpoint, exposure, problem};
 
 pub async fn gateway_get(app: &App, _: Nothing) -> Result<GatewayView, Problem> {
     let loaded = app.config.current();
@@ -17,8 +17,7 @@ pub async fn gateway_get(app: &App, _: Nothing) -> Result<GatewayView, Problem> 
     let catalog = app.upstreams.catalog();
     let own = app.builtins.tools();
     let surface = app.guard.surface(&Caller::Client { name: "".into(), exposure: Exposure::default() });
-    // Clients get every result whole, so they have none to read.
-    let own: Vec<_> = own.into_iter().filter(|t| t.category != kept::CATEGORY).collect();
+    let own: Vec<_> = own.into_iter().filter(|t| exposure::is_for_clients(t.category)).collect();
     let mut categories: Vec<&str> = own.iter().map(|t| t.category).collect();
     categories.sort_by_key(|c| CLIENT_CATEGORIES.iter().position(|d| d == c).unwrap_or(usize::MAX));
     categories.dedup();

@@ -99,32 +99,19 @@ pub async fn tool_call(app: &App, params: ToolCallRequest) -> Result<CallView, P
     problem::blocking(move || {
         let outcome = if result.is_error() { "tool_error" } else { "ok" }.to_owned();
         let (text, bytes) = (result.to_model_text(), result.raw().get().len());
-        let mut view = CallView {
-            call: id.to_string(),
-            tool: params.tool,
-            outcome,
-            text,
-            result: Value::Null,
-            took_ms,
-            bytes,
-            kept: None,
-        };
         // Pictures are shown as they are; what makes a page slow is text.
-        if params.paged && (view.text.len() > PAGED_BYTES || bytes > PAGED_RESULT_BYTES) {
-            let chars = view.text.chars().count();
-            match results.keep(&Caller::Person, &result) {
-                Ok(handle) => view.kept = Some(KeptView { handle: handle.to_string(), chars }),
-                Err(error) => tracing::warn!(%error, "a large result is shown whole"),
-            }
-        }
-        view.result = match &view.kept {
-            Some(_) => pictures(result.to_value()),
-            None => result.to_value(),
+        let large = params.paged && (text.len() > PAGED_BYTES || bytes > PAGED_RESULT_BYTES);
+        let keep = || results.keep(&Caller::Person, &result);
+        let kept = large.then(keep).and_then(|kept| {
+            kept.inspect_err(|error| tracing::warn!(%error, "a large result is shown whole")).ok()
+        });
+        let kept = kept.map(|handle| KeptView { handle: handle.to_string(), chars: text.chars().count() });
+        let (text, result) = match &kept {
+            Some(_) => (text.chars().take(PREVIEW_CHARS).collect(), pictures(result.to_value())),
+            None => (text, result.to_value()),
         };
-        if view.kept.is_some() {
-            view.text = view.text.chars().take(PREVIEW_CHARS).collect();
-        }
-        Ok::<_, Problem>(view)
+        let call = id.to_string();
+        Ok::<_, Problem>(CallView { call, tool: params.tool, outcome, text, result, took_ms, bytes, kept })
     })
     .await
 }
